@@ -1,1 +1,1 @@
-"""The language front end: text → shell → query object, the dialects, the way back to text, and what it all means."""
+"""The query language: text to Query object and back, the dialects, and the split of SERVICE patterns."""

@@ -1,4 +1,4 @@
-"""p|q as SPARQL has it, once for each way: pyoxigraph gives what both lead to once.
+"""The rewriting of p|q, of which pyoxigraph returns common solutions once and SPARQL once for each alternative.
 
     ?x :p|:q ?y                 { ?x :p ?y } UNION { ?x :q ?y }
     _:b :p|:q ?y . ?x :r _:b    { SELECT ?x ?y { { ?b :p ?y } UNION { ?b :q ?y } . ?x :r ?b } }
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
@@ -21,48 +22,57 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Path,
     Position,
     Quoted,
+    Triple,
     TriplePattern,
     blank_variable,
 )
 
-NOTHING = "freshkeeper_nothing"
-"""What is never bound."""
-BRANCHES = 50
-"""A path with more alternatives stays as it is."""
+EMPTY_COLUMN = "freshkeeper_nothing"
+"""A column of a sub-query that shows nothing; it is never bound."""
+MAX_BRANCHES = 50
+"""Limit of alternatives: a path with more stays as it is."""
 
 
 def apart(group: Sequence[Element], graph: str, star: bool) -> Iterator[Edit]:
-    """Alternative paths as alternative patterns; the triples of a subject are written one by one for it.
+    """Yield edits that write alternative paths as alternative patterns, and the triples of their subject one by one.
 
-    `graph` is what ranges over the group's graphs, and `star` says that the query shows all its variables.
+    `graph` is the variable that ranges over the group's graphs, and `star` is set for SELECT *.
     """
     joined = _joined(group)
     hidden = _Hidden.of(joined, graph, star)
-    for start, triples in groupby((e for e in group if isinstance(e, TriplePattern)), key=lambda triple: triple.start):
-        sentence = list(triples)
+    triples = [element for element in group if isinstance(element, TriplePattern)]
+    for start, sharing_subject in groupby(triples, key=attrgetter("start")):
+        sentence = list(sharing_subject)
         if any(triple in joined and triple not in hidden.elements for triple in sentence):
             continue
-        written = [_alternatives(triple) for triple in sentence]
-        if not hidden.elements.isdisjoint(sentence) or 1 < max(map(len, written)) <= BRANCHES:
-            pairs = zip(sentence, written, strict=True)
-            texts = [hidden.text(each) if each in hidden.elements else _united(ways) for each, ways in pairs]
+        branches = [_alternatives(triple) for triple in sentence]
+        needs_edit = 1 < max(map(len, branches)) <= MAX_BRANCHES
+        if needs_edit or not hidden.elements.isdisjoint(sentence):
+            texts = []
+            for triple, patterns in zip(sentence, branches, strict=True):
+                texts.append(hidden.text(triple) if triple in hidden.elements else _union(patterns))
             yield Edit(start, sentence[-1].end, " . ".join(texts))
 
 
 def inseparable(group: Sequence[Element], star: bool) -> bool:
-    """Whether some p|q stays: too many of them, or beside blank nodes that no sub-query can hide."""
+    """Return whether some p|q stays: too many alternatives, or beside blank nodes that no sub-query can hide."""
     joined = _joined(group)
-    return len(joined) > len(_Hidden.of(joined, "", star).elements) or any(
-        len(_alternatives(element)) > BRANCHES
-        if isinstance(element, TriplePattern)
-        else not isinstance(element, Filter | Bind | Minus) and any(inseparable(part, star) for part in element.parts)
-        for element in group
-    )
+    if len(joined) > len(_Hidden.of(joined, "", star).elements):
+        return True
+    return any(_has_inseparable(element, star) for element in group)
+
+
+def _has_inseparable(element: Element, star: bool) -> bool:
+    if isinstance(element, TriplePattern):
+        return len(_alternatives(element)) > MAX_BRANCHES
+    if isinstance(element, Filter | Bind | Minus):
+        return False  # how often a solution comes makes no difference there
+    return any(inseparable(part, star) for part in element.parts)
 
 
 @dataclass(frozen=True)
 class _Hidden:
-    """The triple patterns that share blank nodes with alternatives, for a sub-query in the place of the first."""
+    """A sub-query for triple patterns that share blank nodes with alternatives, in the place of the first of them."""
 
     elements: frozenset[TriplePattern]
     first: TriplePattern | None
@@ -70,44 +80,58 @@ class _Hidden:
 
     @classmethod
     def of(cls, found: Sequence[TriplePattern], graph: str, star: bool) -> "_Hidden":
-        """These, where a sub-query can take them; one that shows nothing has a column of its own."""
+        """Return the sub-query for some patterns, or an empty one if a sub-query cannot take them."""
         terms = [term for e in found for triple in e.triples for term in triple]
-        fits = any(map(_is_variable, terms)) or bool(found and not star)
-        fits = fits and all(len(_ways(term)) <= BRANCHES for term in terms)
-        fits = fits and not any(isinstance(term, Quoted) and "_:" in term.text for term in terms)
-        return cls(frozenset(found), found[0], graph) if fits else cls(frozenset(), None, graph)
+        has_columns = any(map(_is_variable, terms)) or bool(found and not star)  # else EMPTY_COLUMN would show in *
+        is_small = all(len(_ways(term)) <= MAX_BRANCHES for term in terms)
+        has_quoted_blank = any(isinstance(term, Quoted) and "_:" in term.text for term in terms)
+        if has_columns and is_small and not has_quoted_blank:
+            return cls(frozenset(found), found[0], graph)
+        return cls(frozenset(), None, graph)
 
     def text(self, element: TriplePattern) -> str:
-        """What stands in the place of one of them."""
-        return self._query if element is self.first else "{}"
+        """Return the text that replaces one of the patterns."""
+        if element is self.first:
+            return self._query
+        return "{}"
 
     @cached_property
     def _query(self) -> str:
-        triples = [triple for e in sorted(self.elements, key=lambda e: e.first) for triple in e.triples]
-        names = sorted({f"?{term}" for triple in triples for term in triple if _is_variable(term)})
-        written = " . ".join(_united([f"{_written(s)} {way} {_written(o)}" for way in _ways(p)]) for s, p, o in triples)
-        shown = " ".join(dict.fromkeys([self.graph, *names] if self.graph else names or [f"?{NOTHING}"]))
-        return f"{{ SELECT {shown} {{ {written} }} }}"
+        triples = [triple for e in sorted(self.elements, key=attrgetter("first")) for triple in e.triples]
+        names = {f"?{term}" for triple in triples for term in triple if _is_variable(term)}
+        patterns = " . ".join(map(_union_of_ways, triples))
+        columns = sorted(names)
+        if self.graph:
+            columns = list(dict.fromkeys([self.graph, *columns]))
+        return f"{{ SELECT {' '.join(columns or [f'?{EMPTY_COLUMN}'])} {{ {patterns} }} }}"
 
 
 def _joined(group: Sequence[Element]) -> list[TriplePattern]:
-    """The triple patterns with alternatives of blank nodes, and those that share blank nodes with them."""
+    """Return the triple patterns with alternatives of blank nodes, and those that share blank nodes with them."""
     triples = [e for e in group if isinstance(e, TriplePattern)]
     if not any(item.is_mark("|") for e in triples for item in e.items):
         return []
-    blanks = {e: frozenset(term for triple in e.triples for term in triple if _is_blank(term)) for e in triples}
+    blanks = {e: _blank_nodes(e) for e in triples}
+    reached = set[Position]()
+    for element in triples:
+        for subject, path, value in element.triples:
+            if len(_ways(path)) > 1:
+                reached.update(filter(_is_blank, (subject, value)))
+    # follow shared blank nodes until no pattern is new
     found: set[TriplePattern] = set()
-    reached = frozenset().union(
-        *((s, o) for e in triples for s, p, o in e.triples if len(_ways(p)) > 1 and (_is_blank(s) or _is_blank(o)))
-    )
-    while more := [e for e in triples if e not in found and not blanks[e].isdisjoint(reached)]:
-        found.update(more)
-        reached = reached.union(*(blanks[e] for e in more))
+    while new := [e for e in triples if e not in found and not blanks[e].isdisjoint(reached)]:
+        found.update(new)
+        for element in new:
+            reached |= blanks[element]
     return [e for e in triples if e in found]
 
 
+def _blank_nodes(element: TriplePattern) -> frozenset[Position]:
+    return frozenset(term for triple in element.triples for term in triple if _is_blank(term))
+
+
 def _alternatives(triple: TriplePattern) -> list[str]:
-    """The triple patterns that a triple pattern with a path stands for; of too many no more than show it."""
+    """Return the triple patterns for which one with a path stands; if there are too many, MAX_BRANCHES + 1 of them."""
     if not triple.path:
         return [triple.text]
     subject, _, value = (triple.source.text(*span) for span in triple.spans)
@@ -116,18 +140,31 @@ def _alternatives(triple: TriplePattern) -> list[str]:
 
 
 def _ways(term: Position) -> list[str]:
-    """A term as it is written, a path as the paths that it stands for."""
-    return _Path(tokenize(term.text).items).alternatives() if isinstance(term, Path) else [_written(term)]
+    """Return the texts of a term: of a path, the paths without alternatives for which it stands."""
+    if isinstance(term, Path):
+        return _Path(tokenize(term.text).items).alternatives()
+    return [_text_of(term)]
 
 
-def _written(term: Position) -> str:
+def _text_of(term: Position) -> str:
+    if isinstance(term, Path | Quoted):
+        return term.text
+    if _is_blank(term):
+        return f"?{blank_variable(str(term))}"
     if isinstance(term, str):
-        return f"?{blank_variable(term) if _is_blank(term) else term}"
-    return term.text if isinstance(term, Path | Quoted) else str(term)
+        return f"?{term}"
+    return str(term)
 
 
-def _united(patterns: Sequence[str]) -> str:
-    return patterns[0] if len(patterns) == 1 else " UNION ".join(f"{{ {one} }}" for one in patterns)
+def _union(patterns: Sequence[str]) -> str:
+    if len(patterns) == 1:
+        return patterns[0]
+    return " UNION ".join(f"{{ {pattern} }}" for pattern in patterns)
+
+
+def _union_of_ways(triple: Triple) -> str:
+    subject, predicate, value = triple
+    return _union([f"{_text_of(subject)} {way} {_text_of(value)}" for way in _ways(predicate)])
 
 
 def _is_blank(term: Position) -> bool:
@@ -140,56 +177,66 @@ def _is_variable(term: Position) -> bool:
 
 @dataclass
 class _Path:
-    """A property path, read as the paths without alternatives that it stands for; what repeats stays whole."""
+    """A property path, read as the paths without alternatives that it stands for; repetitions stay whole."""
 
     items: Sequence[Token]
     index: int = 0
 
     def alternatives(self) -> list[str]:
-        """Read a|b: the paths that it may take, as SPARQL."""
-        found = self._sequence()
-        while self._took("|"):
-            found += self._sequence()
-        return found
+        """Read a|b and return the paths for which it stands, as SPARQL."""
+        paths = self._sequence()
+        while self._accept("|"):
+            paths += self._sequence()
+        return paths
 
     def _sequence(self) -> list[str]:
-        found = self._step()
-        while self._took("/"):
+        paths = self._step()
+        while self._accept("/"):
             following = self._step()
-            found = [f"{before}/{after}" for before in found for after in following][: BRANCHES + 1]
-        return found
+            # the product may explode: one more than the limit tells that there are too many
+            paths = [f"{before}/{after}" for before in paths for after in following][: MAX_BRANCHES + 1]
+        return paths
 
     def _step(self) -> list[str]:
-        inverse, found = self._took("^"), self._primary()
+        inverse = self._accept("^")
+        paths = self._primary()
         if self.index < len(self.items) and self.items[self.index].is_mark("*", "+", "?"):
-            found = [f"({'|'.join(found)}){self._take().text}"]
-        return [f"^({each})" for each in found] if inverse else found
+            paths = [f"({'|'.join(paths)}){self._take().text}"]
+        if inverse:
+            paths = [f"^({path})" for path in paths]
+        return paths
 
     def _primary(self) -> list[str]:
-        if self._took("!"):
-            return self._others()
-        if not self._took("("):
+        if self._accept("!"):
+            return self._negated()
+        if not self._accept("("):
             return [self._take().text]
-        found = self.alternatives()
-        self._took(")")
-        return found
+        paths = self.alternatives()
+        self._accept(")")
+        return paths
 
-    def _others(self) -> list[str]:
-        """!(a|^b): any other predicate forwards, and any other one backwards."""
-        ways: tuple[list[str], list[str]] = ([], [])
-        several = self._took("(")
-        while not self._took(")"):
-            ways[self._took("^")].append(self._take().text)
-            self._took("|")
-            if not several:
+    def _negated(self) -> list[str]:
+        """Read !(a|^b): any other predicate forwards, and any other one backwards."""
+        forwards: list[str] = []
+        backwards: list[str] = []
+        in_brackets = self._accept("(")
+        while not self._accept(")"):
+            names = backwards if self._accept("^") else forwards
+            names.append(self._take().text)
+            self._accept("|")
+            if not in_brackets:
                 break
-        there, back = ("|".join(way) for way in ways)
-        return [*([f"!({there})"] if there or not back else []), *([f"^(!({back}))"] if back else [])]
+        paths = []
+        if forwards or not backwards:
+            paths.append(f"!({'|'.join(forwards)})")
+        if backwards:
+            paths.append(f"^(!({'|'.join(backwards)}))")
+        return paths
 
-    def _took(self, mark: str) -> bool:
-        found = self.index < len(self.items) and self.items[self.index].is_mark(mark)
-        self.index += found
-        return found
+    def _accept(self, mark: str) -> bool:
+        follows = self.index < len(self.items) and self.items[self.index].is_mark(mark)
+        self.index += follows
+        return follows
 
     def _take(self) -> Token:
         self.index += 1

@@ -1,9 +1,9 @@
 """CQELS-QL: windows stand in the pattern, `STREAM <s> [RANGE 3s SLIDE 1s] {...}`, each with an implicit name.
 
-Defaults, seeds/001: the query is evaluated on every change of content, and works as ISTREAM only. A range without
-SLIDE moves with every element, as do TRIPLES, NOW and ALL. The windows are left-open: table 1 of seeds/000 (T = 2, the
-element of 0 is gone at 2) says so, against its formula with both ends closed. The grammar of seeds/000 puts the window
-before the stream's name and its five queries behind it: both are read.
+Defaults, seeds/001: the query is evaluated on every change of content, and only as ISTREAM. A range without SLIDE moves
+with every element, as do TRIPLES, NOW and ALL. Windows are left-open: table 1 of seeds/000 (T = 2, the element of 0 is
+gone at 2) says so, against its formula with both ends closed. The grammar of seeds/000 puts the window before the
+stream's name and its five queries behind it: both are read.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
 
 
 def read(cursor: Cursor, _named: bool) -> None:
-    """There are no windows before WHERE."""
+    """Fail at a window: CQELS-QL has none before WHERE."""
     if cursor.now.is_word("STREAM", "WINDOW"):
         cursor.fail(
             f"CQELS-QL has no windows before WHERE: FROM {cursor.now.text.upper()}",
@@ -29,9 +29,11 @@ def read(cursor: Cursor, _named: bool) -> None:
 
 
 def read_block(cursor: Cursor) -> Declared:
-    """`STREAM <s> [...] {` or `STREAM [...] <s> {`, up to the bracket of the group."""
+    """Read `STREAM <s> [...] {` or `STREAM [...] <s> {`, up to the bracket of the group."""
     place = cursor.take()
-    extent = _extent(cursor) if cursor.now.is_mark("[") else None
+    extent = None
+    if cursor.now.is_mark("["):
+        extent = _extent(cursor)
     if cursor.now.kind is Kind.VAR:
         name = cursor.now.text
         cursor.fail(
@@ -45,24 +47,28 @@ def read_block(cursor: Cursor) -> Declared:
         cursor.fail("the group of a STREAM block is missing", "write STREAM <stream> [RANGE 10s] { ... }")
     if kind is WindowKind.ELEMENTS:
         step = step or 1
-    return Declared(place, stream, kind, span, step, named=True)
+    return Declared(place, stream, kind, span, step, is_named=True)
 
 
 def over_streams(tokens: Tokens, streams: Sequence[str]) -> str:
-    """The text with every `STREAM ?s [...] {...}` written for each of these streams, which ?s then names."""
+    """Return the text with every `STREAM ?s [...] {...}` repeated for each stream, which ?s is then bound to."""
     text = tokens.text
+    # from the last block to the first, so that the places of earlier tokens stay right
     for index, place in reversed(list(enumerate(tokens.items))):
         if not place.is_word("STREAM"):
             continue
         after = index + 1
-        after = tokens.closing[after] + 1 if tokens.items[after].is_mark("[") else after
+        if tokens.items[after].is_mark("["):
+            after = tokens.closing[after] + 1
         name = tokens.items[after]
         opening = next((n for n in range(after, len(tokens.items)) if tokens.items[n].is_mark("{")), None)
-        if name.kind is Kind.VAR and opening is not None:
-            end = tokens.items[tokens.closing[opening]].end
-            parts = (text[place.start : name.start], text[name.end : end])
-            blocks = (f"{{ {parts[0]}<{s}>{parts[1]} VALUES {name.text} {{ <{s}> }} }}" for s in streams)
-            text = text[: place.start] + " UNION ".join(blocks) + text[end:]
+        if name.kind is not Kind.VAR or opening is None:
+            continue
+        end = tokens.items[tokens.closing[opening]].end
+        before_name = text[place.start : name.start]
+        behind_name = text[name.end : end]
+        blocks = (f"{{ {before_name}<{s}>{behind_name} VALUES {name.text} {{ <{s}> }} }}" for s in streams)
+        text = text[: place.start] + " UNION ".join(blocks) + text[end:]
     return text
 
 
@@ -74,15 +80,25 @@ def _extent(cursor: Cursor) -> Extent:
 
 
 def write(window: Window) -> str | None:
-    """The head of a STREAM block."""
+    """Return the head of a STREAM block, or None if CQELS-QL has no such window."""
     if window.lag or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None
-    slide = "" if window.step is None else f" SLIDE {to_unit(window.step)}"
-    extent = {
-        WindowKind.ELEMENTS: f"TRIPLES {window.range}",
-        WindowKind.TIME: f"RANGE {to_unit(window.range or 0)}{slide}",
-    }.get(window.kind, window.kind.name)
+    extent = window.kind.name
+    if window.kind is WindowKind.ELEMENTS:
+        extent = f"TRIPLES {window.range}"
+    elif window.kind is WindowKind.TIME:
+        extent = f"RANGE {to_unit(window.range or 0)}"
+        if window.step is not None:
+            extent += f" SLIDE {to_unit(window.step)}"
     return f"STREAM <{window.stream}> [{extent}]"
 
 
-DIALECT = Dialect(CQELS, Operator.ISTREAM, (Report.ON_CONTENT_CHANGE,), Closure.LEFT_OPEN, read, write, read_block)
+DIALECT = Dialect(
+    name=CQELS,
+    operator=Operator.ISTREAM,
+    report=(Report.ON_CONTENT_CHANGE,),
+    closure=Closure.LEFT_OPEN,
+    read=read,
+    write=write,
+    read_block=read_block,
+)

@@ -6,7 +6,7 @@ of n, so that such a window steps by n; a range needs STEP or TUMBLING. Windows 
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
-from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, unsupported
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import read_extent
@@ -15,10 +15,12 @@ EXAMPLES = "write [RANGE 10m STEP 1m], [RANGE 10m TUMBLING] or [TRIPLES 100]"
 
 
 def read(cursor: Cursor, named: bool) -> Declared | None:
-    """A window after FROM."""
+    """Read the window that follows FROM, or return None if a graph follows."""
     place = cursor.now
     if cursor.now.is_word("WINDOW") or (named and cursor.now.is_word("STREAM")):
-        cursor.fail(cannot(CSPARQL, Feature.NAMED), "write FROM STREAM <stream> [RANGE 10m STEP 1m], or use RSP-QL")
+        cursor.fail(
+            unsupported(CSPARQL, Feature.NAMED_WINDOW), "write FROM STREAM <stream> [RANGE 10m STEP 1m], or use RSP-QL"
+        )
     if not cursor.accept("STREAM"):
         return None
     stream = cursor.name("stream")
@@ -30,24 +32,26 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     if kind is WindowKind.TIME and step is None:
         cursor.fail("a C-SPARQL range needs a step", EXAMPLES)
     cursor.expect_mark("]", EXAMPLES)
-    return Declared(place, stream, kind, span, step or span, named=False)
+    return Declared(place, stream, kind, span, step or span, is_named=False)
 
 
 def write(window: Window) -> str | None:
-    """The declaration of a window."""
+    """Return the declaration of a window, or None if C-SPARQL has no such window."""
     if window.kind is WindowKind.ELEMENTS and window.step == window.range:
         return f"FROM STREAM <{window.stream}> [TRIPLES {window.range}]"
     if window.kind is not WindowKind.TIME or window.step is None or window.lag:
         return None
-    step = "TUMBLING" if window.step == window.range else f"STEP {to_unit(window.step)}"
+    step = f"STEP {to_unit(window.step)}"
+    if window.step == window.range:
+        step = "TUMBLING"
     return f"FROM STREAM <{window.stream}> [RANGE {to_unit(window.range or 0)} {step}]"
 
 
 DIALECT = Dialect(
-    CSPARQL,
-    Operator.RSTREAM,
-    (Report.NON_EMPTY, Report.ON_WINDOW_CLOSE),
-    Closure.RIGHT_OPEN,
-    read,
-    write,
+    name=CSPARQL,
+    operator=Operator.RSTREAM,
+    report=(Report.NON_EMPTY, Report.ON_WINDOW_CLOSE),
+    closure=Closure.RIGHT_OPEN,
+    read=read,
+    write=write,
 )

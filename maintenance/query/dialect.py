@@ -1,4 +1,4 @@
-"""What a dialect is: what it can say, what it leaves implicit, how it reads and writes its windows."""
+"""The record that describes a dialect: the features it supports, its defaults, and how it reads and writes windows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,46 +11,49 @@ from freshkeeper.maintenance.query.syntax.tokens import Token
 
 
 class Feature(StrEnum):
-    """Something that not every dialect can say."""
+    """A feature that only some dialects have; the value completes the sentence "C-SPARQL cannot ..."."""
 
-    NAMED = "ask one window alone, apart from the default graph"
-    MERGED = "put a window's content into the default graph"
-    VARIABLE = "ask the windows by a variable"
+    NAMED_WINDOW = "query a window apart from the default graph"
+    MERGED_WINDOW = "put a window's content into the default graph"
+    WINDOW_VARIABLE = "query windows by a variable"
     OPERATOR = "choose among RSTREAM, ISTREAM and DSTREAM"
     REPORT = "choose the report policy"
-    START = "say when a window starts"
-    CLOSURE = "say which end of a window belongs to it"
-    EVERY = "say how often the query is computed"
+    START = "set when a window starts"
+    CLOSURE = "set which end of a window belongs to it"
+    EVERY = "set how often the query is computed"
     OUTPUT = "name the output"
 
 
 RSPQL, CQELS, CSPARQL, SPARQLSTREAM = "RSP-QL", "CQELS-QL", "C-SPARQL", "SPARQLstream"
 
-SAYS: dict[str, frozenset[Feature]] = {
+FEATURES: dict[str, frozenset[Feature]] = {
     RSPQL: frozenset(Feature),
-    CQELS: frozenset({Feature.NAMED}),
-    CSPARQL: frozenset({Feature.MERGED, Feature.EVERY, Feature.OUTPUT}),
-    SPARQLSTREAM: frozenset({Feature.MERGED, Feature.OPERATOR}),
+    CQELS: frozenset({Feature.NAMED_WINDOW}),
+    CSPARQL: frozenset({Feature.MERGED_WINDOW, Feature.EVERY, Feature.OUTPUT}),
+    SPARQLSTREAM: frozenset({Feature.MERGED_WINDOW, Feature.OPERATOR}),
 }
-"""Who can say what: seeds/001 §3 and §4."""
+"""Features of every dialect: seeds/001 §3 and §4."""
 
 
-def cannot(name: str, feature: Feature) -> str:
-    """The words of an error: what a dialect cannot say, and who can."""
-    able = [other for other, features in SAYS.items() if feature in features]
+def unsupported(name: str, feature: Feature) -> str:
+    """Return the problem of an error: the feature that a dialect lacks, and the dialects that have it."""
+    able = [other for other, features in FEATURES.items() if feature in features]
     return f"{name} cannot {feature}; {' and '.join(able)} can"
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A window as it is written: None is what is left to the dialect's default; `place` is where errors point."""
+    """A window as written in a query.
+
+    None stands for a default of the dialect; errors point to `place`.
+    """
 
     place: Token
     stream: Token
     kind: WindowKind
     range: int | None
     step: int | None
-    named: bool
+    is_named: bool
     name: Token | None = None
     t0: int | None = None
     closure: Closure | None = None
@@ -59,10 +62,10 @@ class Declared:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One language: its defaults, and how it reads and writes a window.
+    """A language of queries, with its defaults and its functions for windows.
 
-    `read` follows FROM [NAMED], and answers None where a graph is meant; `read_block` follows the word STREAM in the
-    pattern. `write` declares a window, or answers None where the dialect has no such window.
+    `read` reads behind FROM [NAMED], and returns None if a graph follows; `read_block` reads behind the word STREAM in
+    the pattern. `write` declares a window, or returns None if the dialect has no such window.
     """
 
     name: str
@@ -73,14 +76,19 @@ class Dialect:
     write: Callable[[Window], str | None]
     read_block: Callable[[Cursor], Declared] | None = None
 
-    def says(self, feature: Feature) -> bool:
-        """Whether the dialect can say this."""
-        return feature in SAYS[self.name]
+    def supports(self, feature: Feature) -> bool:
+        """Return whether the dialect has a feature."""
+        return feature in FEATURES[self.name]
 
 
 def fitted_report(report: Sequence[Report], windows: Sequence[Window], every: int | None) -> set[Report]:
-    """A dialect's policy for these windows: COMPUTED EVERY replaces what triggers; without a step nothing closes."""
-    fitted = set(report) if windows else set()
+    """Return a dialect's report policy for some windows.
+
+    COMPUTED EVERY replaces what triggers an evaluation. Windows without a step never close: changes trigger instead.
+    """
+    fitted = set[Report]()
+    if windows:
+        fitted = set(report)
     if every is not None:
         return fitted - {Report.ON_WINDOW_CLOSE, Report.ON_CONTENT_CHANGE} | {Report.PERIODIC}
     if Report.ON_WINDOW_CLOSE in fitted and all(window.step is None for window in windows):

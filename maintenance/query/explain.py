@@ -1,4 +1,4 @@
-"""What a query means, as data and as text: its quadruple, its windows, and how its SERVICE patterns split."""
+"""The meaning of a query, as data and as text: its quadruple, its windows, and the split of its SERVICE patterns."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from textwrap import indent
@@ -12,7 +12,7 @@ from freshkeeper.maintenance.query.service_split import split_of
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 
 Volatile = Mapping[str, Collection[str]]
-"""Per endpoint IRI, its volatile predicates."""
+"""Volatile predicates by endpoint IRI."""
 
 REPORTS = {
     Report.ON_WINDOW_CLOSE: "a window closes",
@@ -28,7 +28,7 @@ OPERATORS = {
 
 
 def explain(query: Query, volatile: Volatile | None = None) -> dict[str, Any]:
-    """The quadruple (SE, SDS, ET, QF), the operator, the output and the SERVICE patterns, ready for JSON."""
+    """Return the quadruple (SE, SDS, ET, QF), the operator, the output and the SERVICE patterns, ready for JSON."""
     dataset = query.dataset
     return {
         "dialect": query.dialect,
@@ -36,19 +36,31 @@ def explain(query: Query, volatile: Volatile | None = None) -> dict[str, Any]:
         "QF": query.form.value,
         "R2S": query.operator.value if _is_continuous(query) else None,
         "ET": {
-            "report": [report.value for report in query.times.report],
+            "report": list(map(str, query.times.report)),
             "every_ms": query.times.every,
             "when": when(query),
         },
         "SDS": {
             "default_graphs": list(dataset.default_graphs),
-            "merged_windows": [window.name for window in dataset.merged_windows],
+            "merged_windows": _names(dataset.merged_windows),
             "named_graphs": list(dataset.named_graphs),
-            "windows": [_window(window, query) for window in dataset.windows],
+            "windows": _windows(query),
         },
         "SE": query.sparql,
-        "services": [_service(query, service, (volatile or {})) for service in query.services],
+        "services": _services(query, volatile or {}),
     }
+
+
+def _names(windows: Iterable[Window]) -> list[str]:
+    return [window.name for window in windows]
+
+
+def _windows(query: Query) -> list[dict[str, object]]:
+    return [_window(window, query) for window in query.dataset.windows]
+
+
+def _services(query: Query, volatile: Volatile) -> list[dict[str, object]]:
+    return [_service(query, service, volatile) for service in query.services]
 
 
 def _is_continuous(query: Query) -> bool:
@@ -56,14 +68,14 @@ def _is_continuous(query: Query) -> bool:
 
 
 def when(query: Query) -> str:
-    """At which instants it is evaluated and which of them it reports (ET), in words."""
+    """Return in words at which instants the query is evaluated and which of them it reports (ET)."""
     if not _is_continuous(query):
         return "once: it has no window"
     triggers = [REPORTS[report] for report in REPORTS if report in query.times.report]
-    said = "whenever " + " and ".join(triggers)
+    sentence = "whenever " + " and ".join(triggers)
     if query.times.every is None:
-        return said
-    return said.replace(REPORTS[Report.PERIODIC], f"{to_iso(query.times.every)} has passed")
+        return sentence
+    return sentence.replace(REPORTS[Report.PERIODIC], f"{to_iso(query.times.every)} has passed")
 
 
 def _window(window: Window, query: Query) -> dict[str, object]:
@@ -111,16 +123,21 @@ def _service(query: Query, service: ServicePattern, volatile: Volatile) -> dict[
 
 
 def explain_text(query: Query, volatile: Volatile | None = None) -> str:
-    """The same for people: one section per part of the quadruple."""
+    """Return the explanation as text, one section per part of the quadruple."""
     return "\n".join(_lines(query, explain(query, volatile))) + "\n"
 
 
 def _lines(query: Query, data: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{query.dialect} query" + (f", output <{query.output}>" if query.output is not None else "")
+    head = f"{query.dialect} query"
+    if query.output is not None:
+        head += f", output <{query.output}>"
+    yield head
     yield f"QF   {query.form}"
     if _is_continuous(query):
         yield f"R2S  {query.operator}: {OPERATORS[query.operator]}"
-    policies = f"  ({', '.join(query.times.report)})" if query.times.report else ""
+    policies = ""
+    if query.times.report:
+        policies = f"  ({', '.join(query.times.report)})"
     yield f"ET   {when(query)}{policies}"
     yield from _dataset_lines(query)
     yield "SE"
@@ -131,38 +148,62 @@ def _lines(query: Query, data: Mapping[str, Any]) -> Iterator[str]:
 
 def _dataset_lines(query: Query) -> Iterator[str]:
     dataset = query.dataset
-    default = [f"<{graph}>" for graph in dataset.default_graphs] or ["what is loaded as default"]
+    default = [f"<{graph}>" for graph in dataset.default_graphs] or ["the data loaded as default"]
     default += [f"window <{window.name}>" for window in dataset.merged_windows]
     yield f"SDS  default graph: {', '.join(default)}"
     yield from (f"     graph <{graph}>" for graph in dataset.named_graphs)
     for window in dataset.windows:
-        yield f"     window <{window.name}> on <{window.stream}>, {'named' if window.named else 'merged'}"
+        mode = "named" if window.named else "merged"
+        yield f"     window <{window.name}> on <{window.stream}>, {mode}"
         yield f"         {extent(window)}"
         variables = sorted(query.window_variables.get(window.name, ()))
         yield f"         binds {_variables(variables) or 'nothing'}"
 
 
 def extent(window: Window) -> str:
-    """A window's content in words."""
-    start = f", t0 = {window.t0}" if window.t0 is not None else ""
+    """Return the content of a window in words."""
+    start = ""
+    if window.t0 is not None:
+        start = f", t0 = {window.t0}"
     if window.kind is WindowKind.NOW:
         return f"the elements of the instant of evaluation{start}"
     if window.kind is WindowKind.ALL:
         return f"every element so far{start}"
     if window.kind is WindowKind.ELEMENTS:
-        last = "the last element" if window.range == 1 else f"the last {window.range} elements"
-        return f"{last}, {'with every element' if window.step == 1 else f'every {window.step} elements'}{start}"
+        return f"{_element_extent(window)}{start}"
+    return f"{_time_extent(window)}{start}"
+
+
+def _element_extent(window: Window) -> str:
+    last = f"the last {window.range} elements"
+    if window.range == 1:
+        last = "the last element"
+    step = f"every {window.step} elements"
+    if window.step == 1:
+        step = "with every element"
+    return f"{last}, {step}"
+
+
+def _time_extent(window: Window) -> str:
     begin = f"t − {to_iso((window.range or 0) + window.lag)}"
-    end = f"t − {to_iso(window.lag)}" if window.lag else "t"
-    ends = f"({begin}, {end}]" if window.closure is Closure.LEFT_OPEN else f"[{begin}, {end})"
-    step = "with every element" if window.step is None else f"every {to_iso(window.step)}"
-    return f"the elements with time in {ends}, {step}{start}"
+    end = "t"
+    if window.lag:
+        end = f"t − {to_iso(window.lag)}"
+    interval = f"[{begin}, {end})"
+    if window.closure is Closure.LEFT_OPEN:
+        interval = f"({begin}, {end}]"
+    step = "with every element"
+    if window.step is not None:
+        step = f"every {to_iso(window.step)}"
+    return f"the elements with time in {interval}, {step}"
 
 
 def _service_lines(service: Mapping[str, Any]) -> Iterator[str]:
-    endpoint = service["endpoint"]
-    shown = f"<{endpoint}>" if endpoint is not None else f"?{service['endpoint_variable']}"
-    yield f"SERVICE {'SILENT ' if service['silent'] else ''}{shown}"
+    endpoint = f"?{service['endpoint_variable']}"
+    if service["endpoint"] is not None:
+        endpoint = f"<{service['endpoint']}>"
+    keyword = "SERVICE SILENT" if service["silent"] else "SERVICE"
+    yield f"{keyword} {endpoint}"
     yield f"     variables {_variables(service['variables']) or 'none'}"
     parts = service["split"]
     if service["split_error"] is not None:

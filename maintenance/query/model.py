@@ -1,6 +1,6 @@
-"""The query object: RSP-QL's quadruple (SE, SDS, ET, QF), the operator that makes a stream of the answers, the output.
+"""The Query object: RSP-QL's quadruple (SE, SDS, ET, QF), the operator from relations to streams, and the output.
 
-Everything is immutable; what follows from the text (the SPARQL 1.1 text, the SERVICE patterns) is computed once.
+Everything is immutable; the SPARQL 1.1 text and the SERVICE patterns are computed from it once.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
 
 
 class Form(StrEnum):
-    """QF: what an answer is."""
+    """QF: the form of an answer."""
 
     SELECT = "SELECT"
     CONSTRUCT = "CONSTRUCT"
@@ -31,7 +31,7 @@ class Form(StrEnum):
 
 
 class Operator(StrEnum):
-    """R2S: which answers of an evaluation go to the output."""
+    """R2S: the answers of an evaluation that go to the output."""
 
     RSTREAM = "RSTREAM"
     ISTREAM = "ISTREAM"
@@ -39,7 +39,7 @@ class Operator(StrEnum):
 
 
 class Report(StrEnum):
-    """A report policy, as SECRET names them; several together report only where all of them do."""
+    """A report policy, as SECRET names them; several together report only when all of them do."""
 
     ON_WINDOW_CLOSE = "ON_WINDOW_CLOSE"
     ON_CONTENT_CHANGE = "ON_CONTENT_CHANGE"
@@ -48,7 +48,7 @@ class Report(StrEnum):
 
 
 class WindowKind(StrEnum):
-    """What a window's content is: a span of time, the last n elements, this instant's elements, or all so far."""
+    """The content of a window: a span of time, the last n elements, this instant's elements, or all so far."""
 
     TIME = "time"
     ELEMENTS = "elements"
@@ -58,11 +58,11 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """One sliding window over one stream.
+    """A sliding window over a stream.
 
     `range` and `step` are milliseconds, or counts of elements. NOW has range 1 (the elements of this very instant) and
-    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start. `lag` is how
-    long before the evaluation a window of time ends: (t − lag − ω, t − lag].
+    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start. `lag` is the
+    time from the end of a time window to the evaluation: (t − lag − ω, t − lag].
     """
 
     name: str
@@ -78,7 +78,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Dataset:
-    """SDS: the default graph is `default_graphs` (none named: what is loaded as default) and every merged window."""
+    """SDS: the default graph is `default_graphs` (none given: the data loaded as default) and every merged window."""
 
     default_graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Dataset:
 
     @property
     def named_windows(self) -> tuple[Window, ...]:
-        """The windows that WINDOW blocks ask."""
+        """The windows that WINDOW blocks query."""
         return tuple(window for window in self.windows if window.named)
 
     @property
@@ -105,7 +105,7 @@ class EvaluationTimes:
 
 @dataclass(frozen=True)
 class Expression:
-    """SE as text: the names' meaning, the form with its variables or template, the pattern with WINDOW, the rest."""
+    """SE as text: the prologue, the form with its variables or template, the pattern, and the clauses after it."""
 
     prologue: Prologue
     head: str
@@ -114,12 +114,12 @@ class Expression:
 
     @cached_property
     def source(self) -> Source:
-        """All of it as tokens: head + where + tail."""
+        """The whole expression as tokens: head + where + tail."""
         return Source(tokenize(self.head + self.where + self.tail), self.prologue)
 
     @property
     def behind(self) -> int:
-        """The place in the source where the pattern ends."""
+        """The offset in the source at which the pattern ends."""
         return len(self.head) + len(self.where)
 
 
@@ -135,7 +135,7 @@ class Query:
     output: str | None = None
     dialect: str = field(default="RSP-QL", compare=False)
     written: tuple[str, SourceMap] | None = field(default=None, compare=False, repr=False)
-    """the text that it was read from, and where each place of the expression is in it"""
+    """the text that it was read from, and the map from places of the expression to places in that text"""
 
     @cached_property
     def tree(self) -> Select:
@@ -149,34 +149,43 @@ class Query:
 
     @property
     def _spans(self) -> tuple[int, int]:
-        """The token that opens the pattern, and the one behind it."""
+        """The token that opens the pattern, and the token behind it."""
         starts = [item.start for item in self.expression.source.items]
         return bisect_left(starts, len(self.expression.head)), bisect_left(starts, self.expression.behind)
 
     @cached_property
     def _edits(self) -> list[Edit]:
-        e, tokens = self.expression, self.expression.source.tokens
+        expression = self.expression
+        tokens = expression.source.tokens
         opening, closing = self._spans
-        names = [window.name for window in self.dataset.named_windows]
-        edits = [Edit(0, 0, e.prologue.text), *alias_edits(tokens, opening)]
-        if e.where:
-            edits += [Edit(len(e.head), len(e.head), "\nWHERE "), *window_edits(tokens, names, opening, closing)]
-        return [*edits, Edit(e.behind, e.behind, "\n")] if e.tail else edits
+        edits = [Edit(0, 0, expression.prologue.text), *alias_edits(tokens, opening)]
+        if expression.where:
+            head_end = len(expression.head)
+            names = [window.name for window in self.dataset.named_windows]
+            edits += [Edit(head_end, head_end, "\nWHERE "), *window_edits(tokens, names, opening, closing)]
+        if expression.tail:
+            edits.append(Edit(expression.behind, expression.behind, "\n"))
+        return edits
 
     def place(self, element: Element | Token) -> tuple[int, int] | None:
-        """The line and the column of an element or a token in the text that the query was read from."""
+        """Return line and column of an element or a token in the text from which the query was read."""
         if self.written is None:
             return None
         text, source_map = self.written
         return place(text, source_map.origin(element.start))
 
     def said_of(self, element: Element | Token | None, said: str) -> str:
-        """What is said of an element, behind its place where that is known."""
-        found = None if element is None else self.place(element)
-        return said if found is None else f"line {found[0]}, column {found[1]}: {said}"
+        """Return a message about an element, behind its place if that is known."""
+        if element is None:
+            return said
+        found = self.place(element)
+        if found is None:
+            return said
+        line, column = found
+        return f"line {line}, column {column}: {said}"
 
     def rewrite(self, *edits: Edit) -> SourceMap:
-        """The SPARQL 1.1 text with some edits made in its source, traced to that."""
+        """Return the SPARQL 1.1 text with some edits to its source, traced to that source."""
         weaver = Weaver(self.expression.source.tokens.text)
         weaver.copy(0, len(weaver.source), sorted([*edits, *self._edits], key=lambda edit: edit[:2]))
         return weaver.done()
@@ -188,7 +197,7 @@ class Query:
 
     @property
     def sparql(self) -> str:
-        """The SPARQL 1.1 text: WINDOW blocks are GRAPH blocks, the dataset clauses are gone (they are the SDS)."""
+        """The SPARQL 1.1 text: WINDOW blocks are GRAPH blocks, and the dataset clauses (the SDS) are left out."""
         return self.rewritten.text
 
     @property
@@ -203,12 +212,12 @@ class Query:
 
     @cached_property
     def outer_services(self) -> tuple[ServicePattern, ...]:
-        """Those that stand in no other one."""
+        """The SERVICE patterns that stand in no other one."""
         return outermost(self.services)
 
     @cached_property
     def window_variables(self) -> Mapping[str, frozenset[str]]:
-        """Per window IRI, the variables that its content binds, and those that BIND computes from them."""
+        """Variables that the content of every window binds, and those that BIND computes from them, by window IRI."""
         return self._window_variables(self.group)
 
     def _window_variables(self, elements: Sequence[Element]) -> Mapping[str, frozenset[str]]:
@@ -218,14 +227,14 @@ class Query:
 
     @cached_property
     def windowed(self) -> frozenset[str]:
-        """What any window binds."""
+        """The variables that any window binds."""
         return frozenset().union(*self.window_variables.values())
 
     def context(self, service: ServicePattern) -> Context:
-        """What joins with a SERVICE pattern that stands in no other one."""
+        """Return the elements that join with a SERVICE pattern that stands in no other one."""
         return context_of(self.group, service.block)
 
     def join_variables(self, service: ServicePattern) -> frozenset[str]:
-        """What windows give a SERVICE pattern to join with."""
+        """Return the variables by which windows join with a SERVICE pattern."""
         context = self.context(service)
         return context.variables & frozenset().union(*self._window_variables(context.elements()).values())

@@ -1,13 +1,12 @@
-"""Aggregates of a query made of their values in one order, whatever order a store has them in.
+"""Aggregates computed over values in one order, whatever the order in which a store returns them.
 
-In which order doubles are added up shows in the last digit of their sum, and of 1 and 1.0 the least is the one that is
-seen first. SPARQL leaves both open; two evaluators say the same where both see the values ordered by what they look
-like.
+The order in which doubles are added shows in the last digit of their sum, and of 1 and 1.0 the minimum is the one that
+comes first. SPARQL leaves both open; two evaluators return the same if both see the values ordered by their text.
 
     SELECT (SUM(?n) AS ?s) { ?x :n ?n }
     SELECT (SUM(?n) AS ?s) { { SELECT * { ?x :n ?n } ORDER BY STR(?n) STR(DATATYPE(?n)) LANG(?n) } }
 
-Compared are texts alone: the library ends the process where it sorts dates with and without time zones.
+The order compares texts alone: pyoxigraph ends the process when it sorts dates with and without time zones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +19,11 @@ from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
 from freshkeeper.maintenance.query.syntax.tree import Select, Source
 
 ORDERED = ("SUM", "AVG", "MIN", "MAX")
-"""What depends on the order, as COUNT does not."""
+"""Aggregates whose result depends on the order, unlike COUNT."""
 
 
 def in_one_order(sparql: str) -> str:
-    """The same query, its aggregates made in one order."""
+    """Return the same query with its aggregates computed in one order."""
     tokens = tokenize(sparql)
     tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     names = tuple(dict.fromkeys(_aggregated(tree)))
@@ -35,13 +34,12 @@ def in_one_order(sparql: str) -> str:
 
 
 def keys(names: Iterable[str]) -> str:
-    """What rows are ordered by, so that those that are ordered alike bind these variables to the same terms."""
+    """Return the expressions of ORDER BY; rows that compare equal bind these variables to the same terms."""
     return " ".join(f"STR(?{name}) STR(DATATYPE(?{name})) LANG(?{name})" for name in names)
 
 
 def _aggregated(tree: Select) -> Iterator[str]:
-    """The variables that such aggregates are made of, in the order of the text."""
-    for made in tree.columns.values():
-        for token in made if any(token.is_word(*ORDERED) for token in made) else ():
-            if token.kind is Kind.VAR:
-                yield token.text[1:]
+    """Yield the variables of aggregates that depend on the order, in the order of the text."""
+    for expression in tree.columns.values():
+        if any(token.is_word(*ORDERED) for token in expression):
+            yield from (token.text[1:] for token in expression if token.kind is Kind.VAR)

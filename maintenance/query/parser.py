@@ -1,4 +1,4 @@
-"""parse(text): which dialect it is, then text → shell → query object."""
+"""The parser: it detects the dialect of a text, reads the text into a shell, and lowers the shell to a Query object."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,57 +18,56 @@ DIALECTS: dict[str, Dialect] = {
     "csparql": csparql.DIALECT,
     "sparqlstream": sparqlstream.DIALECT,
 }
-"""Every dialect by the name that callers and files give it."""
+"""Dialects by the names that callers and files give them."""
 NAMES = " or ".join(", ".join(DIALECTS).rsplit(", ", 1))
-"""The same, as help and references tell them."""
+"""The names of dialects, for help texts and references."""
 
 
 def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, streams: Sequence[str] = ()) -> Query:
-    """Read a continuous query; without a dialect it is guessed from how the windows are written.
+    """Read a continuous query and return it.
 
-    `streams` says which there are, for CQELS-QL's `STREAM ?s`; it means all of them.
-
-    QuerySyntaxError says where the text is no query and what would be right. Relative names are resolved against the
-    query's own BASE, or else against `base`.
+    Without `dialect` the dialect is detected from how the windows are written. `streams` are the streams that exist,
+    for CQELS-QL's `STREAM ?s`, which means all of them. Relative names are resolved against the query's own BASE,
+    or else against `base`. QuerySyntaxError gives the place of a mistake and its remedy.
     """
     tokens = tokenize(text)
     check_size(tokens)
-    chosen = dialect_of(dialect) if dialect is not None else guess(tokens)
+    chosen = guess(tokens) if dialect is None else dialect_of(dialect)
     if streams and chosen is cqels.DIALECT:
         tokens = tokenize(cqels.over_streams(tokens, streams))
     return lower(Shell(Cursor(tokens), chosen, base))
 
 
 def dialect_of(name: str) -> Dialect:
-    """The dialect of this name, short (cqels) or long (CQELS-QL), in any letter case."""
-    wanted = name.lower().replace("-", "")
+    """Return the dialect with this name, short (cqels) or long (CQELS-QL), in any letter case."""
+    plain = name.lower().replace("-", "")
     for key, dialect in DIALECTS.items():
-        if wanted in (key, dialect.name.lower().replace("-", "")):
+        if plain in (key, dialect.name.lower().replace("-", "")):
             return dialect
     raise ConfigError(f"no dialect {name!r}: {nearest(name, list(DIALECTS))}")
 
 
 def guess(tokens: Tokens) -> Dialect:
-    """The first sign that is found decides; without any it is RSP-QL."""
+    """Return the dialect whose sign comes first in the text, or RSP-QL."""
     items = tokens.items
     for index, token in enumerate(items):
         if not token.is_word("WINDOW", "STREAM"):
             continue
-        before = items[index - 1] if index else token
-        for sign, dialect in SIGNS:
-            if sign(before, token, items[index + 1 : index + 4]):
+        before = items[max(index - 1, 0)]
+        for is_sign, dialect in DIALECT_SIGNS:
+            if is_sign(before, token, items[index + 1 : index + 4]):
                 return dialect
     return rspql.DIALECT
 
 
 def _is_window(before: Token, token: Token, after: tuple[Token, ...]) -> bool:
-    """FROM [NAMED] WINDOW, or WINDOW <w> {."""
+    """Detect FROM [NAMED] WINDOW, or WINDOW <w> {."""
     group = len(after) > 1 and after[1].is_mark("{")
     return token.is_word("WINDOW") and (before.is_word("FROM", "NAMED") or group)
 
 
 def _is_now_window(before: Token, token: Token, after: tuple[Token, ...]) -> bool:
-    """FROM [NAMED] STREAM <s> [NOW ..., and FROM NAMED STREAM whatever its extent."""
+    """Detect FROM [NAMED] STREAM <s> [NOW ..., and FROM NAMED STREAM with any extent."""
     if not (token.is_word("STREAM") and before.is_word("FROM", "NAMED")):
         return False
     return before.is_word("NAMED") or (len(after) > 2 and after[1].is_mark("[") and after[2].is_word("NOW", "FROM"))
@@ -79,15 +78,15 @@ def _is_from_stream(before: Token, token: Token, _: tuple[Token, ...]) -> bool:
 
 
 def _is_stream_block(before: Token, token: Token, after: tuple[Token, ...]) -> bool:
-    """STREAM <s> [ or STREAM [ in the pattern."""
+    """Detect STREAM <s> [ or STREAM [ in the pattern."""
     opening = after[0].is_mark("[") or (len(after) > 1 and after[1].is_mark("["))
     return token.is_word("STREAM") and not before.is_word("FROM", "NAMED", "ON", "REGISTER") and opening
 
 
-SIGNS: tuple[tuple[Callable[[Token, Token, tuple[Token, ...]], bool], Dialect], ...] = (
+DIALECT_SIGNS: tuple[tuple[Callable[[Token, Token, tuple[Token, ...]], bool], Dialect], ...] = (
     (_is_window, rspql.DIALECT),
     (_is_now_window, sparqlstream.DIALECT),
     (_is_from_stream, csparql.DIALECT),
     (_is_stream_block, cqels.DIALECT),
 )
-"""How each dialect gives itself away."""
+"""The signs of dialects: tests of a keyword, the token before it, and up to three tokens after it."""

@@ -11,7 +11,6 @@ from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
-from freshkeeper.maintenance.query.syntax.tokens import Token
 from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
 
 CLOSURES = {"LEFT_OPEN": Closure.LEFT_OPEN, "RIGHT_OPEN": Closure.RIGHT_OPEN}
@@ -19,40 +18,42 @@ Limits = tuple[int | None, Closure | None]
 
 
 def read(cursor: Cursor, named: bool) -> Declared | None:
-    """A window after FROM [NAMED]; the W3C group's older `ON STREAM <s> [...] AS <w>` is accepted too."""
+    """Read the window that follows FROM [NAMED], or return None if a graph follows.
+
+    The W3C group's older `ON STREAM <s> [...] AS <w>` is accepted too.
+    """
     place = cursor.now
     if cursor.now.is_word("STREAM"):
-        cursor.fail(
-            f"{'FROM NAMED' if named else 'FROM'} STREAM is C-SPARQL and SPARQLstream",
-            f"write {'FROM NAMED' if named else 'FROM'} WINDOW <w> ON <stream> [...]",
-        )
+        clause = "FROM NAMED" if named else "FROM"
+        cursor.fail(f"{clause} STREAM is C-SPARQL and SPARQLstream", f"write {clause} WINDOW <w> ON <stream> [...]")
     if not cursor.accept("WINDOW"):
         return None
-    name = None if cursor.now.is_word("ON") else cursor.name("window")
+    name = None
+    if not cursor.now.is_word("ON"):
+        name = cursor.name("window")
     cursor.expect("ON")
     cursor.accept("STREAM")
     stream = cursor.name("stream")
     cursor.expect_mark("[", "a window's extent is written [RANGE PT10S STEP PT5S]")
-    extent = read_span(cursor, EXAMPLES) if cursor.now.is_word("FROM") else read_extent(cursor)
+    if cursor.now.is_word("FROM"):
+        extent = read_span(cursor, EXAMPLES)
+    else:
+        extent = read_extent(cursor)
     limits = _limits(cursor, extent, (None, None))
     cursor.expect_mark("]", "after RANGE ... STEP ... come STARTING AT, CLOSURE and the closing ]")
-    limits = _limits(cursor, extent, limits)
+    t0, closure = _limits(cursor, extent, limits)
     if name is None and cursor.accept("AS"):
         name = cursor.name("window")
     if named and name is None:
         cursor.fail("a window FROM NAMED needs a name", "write FROM NAMED WINDOW <w> ON ...", place)
-    return _declared(place, name, stream, named, extent, limits)
-
-
-def _declared(place: Token, name: Token | None, stream: Token, named: bool, extent: Extent, limits: Limits) -> Declared:
     kind, span, step, lag = extent
     if kind is WindowKind.ELEMENTS and step is None:
         step = 1
-    return Declared(place, stream, kind, span, step, named, name, *limits, lag)
+    return Declared(place, stream, kind, span, step, is_named=named, name=name, t0=t0, closure=closure, lag=lag)
 
 
 def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
-    """STARTING AT and CLOSURE, before or behind the closing bracket, each once."""
+    """Read STARTING AT and CLOSURE, before or behind the closing bracket, each once."""
     t0, closure = limits
     while word := cursor.accept("STARTING", "CLOSURE"):
         if word.is_word("STARTING") and t0 is None:
@@ -68,23 +69,35 @@ def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
 
 
 def write(window: Window) -> str:
-    """The declaration of a window, all of it said."""
-    limits = f" STARTING AT {window.t0}" if window.t0 is not None else ""
-    limits += " CLOSURE RIGHT_OPEN" if window.closure is Closure.RIGHT_OPEN else ""
-    named = "NAMED " if window.named else ""
-    return f"FROM {named}WINDOW <{window.name}> ON <{window.stream}> [{write_extent(window)}{limits}]"
+    """Return the declaration of a window, with nothing left to defaults."""
+    limits = ""
+    if window.t0 is not None:
+        limits += f" STARTING AT {window.t0}"
+    if window.closure is Closure.RIGHT_OPEN:
+        limits += " CLOSURE RIGHT_OPEN"
+    clause = "FROM NAMED" if window.named else "FROM"
+    return f"{clause} WINDOW <{window.name}> ON <{window.stream}> [{write_extent(window)}{limits}]"
 
 
 def write_extent(window: Window) -> str:
-    """RANGE (FROM and TO if it lags) and STEP in ISO durations, ELEMENTS and STEP in counts, NOW or ALL."""
+    """Return RANGE (FROM and TO with a lag) and STEP in ISO durations, ELEMENTS and STEP in counts, NOW or ALL."""
     if window.kind in (WindowKind.NOW, WindowKind.ALL):
         return window.kind.name
     if window.kind is WindowKind.ELEMENTS:
         return f"ELEMENTS {window.range} STEP {window.step}"
-    step = "" if window.step is None else f" STEP {to_iso(window.step)}"
+    step = ""
+    if window.step is not None:
+        step = f" STEP {to_iso(window.step)}"
     if window.lag:
         return f"FROM NOW-{to_iso((window.range or 0) + window.lag)} TO NOW-{to_iso(window.lag)}{step}"
     return f"RANGE {to_iso(window.range or 0)}{step}"
 
 
-DIALECT = Dialect(RSPQL, Operator.RSTREAM, (Report.ON_WINDOW_CLOSE,), Closure.LEFT_OPEN, read, write)
+DIALECT = Dialect(
+    name=RSPQL,
+    operator=Operator.RSTREAM,
+    report=(Report.ON_WINDOW_CLOSE,),
+    closure=Closure.LEFT_OPEN,
+    read=read,
+    write=write,
+)

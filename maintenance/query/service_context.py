@@ -1,12 +1,12 @@
-"""What stands around a SERVICE block: the groups that hold it, and what of them its solutions must join with.
+"""The context of a SERVICE block: the groups that hold it, and their elements with which its solutions must join.
 
-A SERVICE is asked for the values that the windows give it. That is right where leaving out its other solutions changes
-nothing: values reach it through OPTIONAL, MINUS and EXISTS if what stands before always binds them, and through a
+A SERVICE is queried for the values that the windows give it. That is right if leaving out its other solutions changes
+nothing: values reach it through OPTIONAL, MINUS and EXISTS if the elements before always bind them, and through a
 sub-query if it shows them, and groups by them where it counts. Too many values do no harm, too few would.
 
-Of the groups, patterns that join can only leave solutions out, so they all take part. FILTER, BIND, MINUS and OPTIONAL
-look at the solutions before them: they do where that is nothing that is missing here, as what a SERVICE binds, or what
-other groups bind.
+Patterns of the groups that join can only remove solutions, so all of them take part. FILTER, BIND, MINUS and OPTIONAL
+look at the solutions before them: they take part unless they look at something that is missing here, such as variables
+that a SERVICE or another group binds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
 
 JOINING = (TriplePattern, Group, Values, Union, Select)
 TRANSPARENT = (Group, Union)
-"""Blocks that join with what is around them."""
+"""Blocks that join with the elements around them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +44,17 @@ class Level:
 
     @property
     def holder(self) -> Element:
-        """The SERVICE, or the block that it is in."""
+        """The SERVICE, or the block in which it stands."""
         return self.group[self.at]
 
     @property
     def others(self) -> frozenset[str]:
-        """What all others mention."""
+        """The variables that all other elements mention."""
         return everything([*self.group[: self.at], *self.group[self.at + 1 :]])
 
 
 def enclosing_levels(group: Sequence[Element], service: Service) -> list[Level]:
-    """From the outermost group to the one with the SERVICE in it; none where it stands in no group."""
+    """Return the groups from the outermost to the one with the SERVICE in it, or none if it stands in no group."""
     for at, element in enumerate(group):
         if element is service:
             return [Level(group, at)]
@@ -66,67 +66,78 @@ def enclosing_levels(group: Sequence[Element], service: Service) -> list[Level]:
 
 @dataclass(eq=False)
 class Siblings:
-    """Which elements of a group take part in the window part of the SERVICE there."""
+    """The elements of a group that take part in the window part of the SERVICE there."""
 
     level: Level
     services: frozenset[str]
-    """what any SERVICE of the query mentions"""
+    """variables that any SERVICE of the query mentions"""
     others: frozenset[str]
-    """what the groups around this one and inside it mention"""
+    """variables that the groups around this one and inside it mention"""
     left_out: frozenset[int] = frozenset()
-    """places of what must not take part"""
+    """places of elements that must not take part"""
     handed: bool = False
     """whether EXISTS hands on the values of the groups around it, also to expressions in blocks"""
     _chosen: dict[int, Element] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Choose; a FILTER looks at its whole group."""
-        group, at = self.level.group, self.level.at
-        there = [(n, e) for n, e in enumerate(group) if n != at]
-        plain = [(n, e) for n, e in there if not e.has_service and n not in self.left_out and not self._looks_out(e)]
-        absent = [self.level.holder, *(e for n, e in there if (n, e) not in plain)]
-        missing = self.services | self.others | everything(absent)  # what the holder computes is missing here too
-        self._chosen = {n: e for n, e in plain if isinstance(e, JOINING)}
-        looking = [(n, e) for n, e in plain if not isinstance(e, JOINING)]
-        for n, element in sorted(looking, key=lambda each: isinstance(each[1], Filter)):
-            known = self._bound(len(group) if isinstance(element, Filter) else n)
-            if self._fits(element, missing - known):
+        """Choose the elements; patterns come first, and a FILTER last, because it looks at its whole group."""
+        group = self.level.group
+        siblings = [(n, e) for n, e in enumerate(group) if n != self.level.at]
+        eligible = [(n, e) for n, e in siblings if self._is_eligible(n, e)]
+        absent = [e for n, e in siblings if (n, e) not in eligible]
+        # variables that the holder computes are missing here too
+        missing = self.services | self.others | everything([self.level.holder, *absent])
+        self._chosen = {n: e for n, e in eligible if isinstance(e, JOINING)}
+        looking = [(n, e) for n, e in eligible if not isinstance(e, JOINING)]
+        for n, element in sorted(looking, key=lambda item: isinstance(item[1], Filter)):
+            end = len(group) if isinstance(element, Filter) else n
+            if self._fits(element, missing - self._bound(end)):
                 self._chosen[n] = element
             else:
                 missing |= everything([element])
 
+    def _is_eligible(self, n: int, element: Element) -> bool:
+        return not element.has_service and n not in self.left_out and not self._looks_out(element)
+
     @property
     def elements(self) -> list[tuple[int, Element]]:
-        """Those that take part, with their places."""
+        """The elements that take part, with their places."""
         return sorted(self._chosen.items())
 
     @property
     def variables(self) -> frozenset[str]:
-        """What their solutions bind, unless an expression fails."""
+        """Variables that their solutions bind, unless an expression fails."""
         return self._bound(len(self.level.group))
 
     @property
     def before(self) -> frozenset[str]:
-        """The same of what stands before the place."""
+        """Variables that elements before the SERVICE's place bind, unless an expression fails."""
         return self._bound(self.level.at)
 
     def _bound(self, end: int) -> frozenset[str]:
-        found = frozenset[str]()
-        for element in (element for n, element in self.elements if n < end):
+        bound = frozenset[str]()
+        for n, element in self.elements:
+            if n >= end:
+                break
             if not isinstance(element, Bind):
-                found |= element.always
-            elif element.looked <= found:
-                found |= element.bound
-        return found
+                bound |= element.always
+            elif element.looked <= bound:
+                bound |= element.bound
+        return bound
 
     def _looks_out(self, element: Element) -> bool:
-        """Whether it is a block whose expression may look at a value that EXISTS hands on, which is missing here."""
-        looks = self.handed and isinstance(element, JOINING)
-        looks = looks and any(isinstance(e, Filter | Bind) for e in element.walk())
-        return looks and not (everything([element]) - element.always).isdisjoint(self.others)
+        """Return whether an element is a block that may look at a value that EXISTS hands on, which is missing here."""
+        if not self.handed or not isinstance(element, JOINING):
+            return False
+        if not any(isinstance(e, Filter | Bind) for e in element.walk()):
+            return False
+        return not (everything([element]) - element.always).isdisjoint(self.others)
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
-        """Whether it means the same here; what BIND computes may join with a SERVICE, and with no other group."""
+        """Return whether an element means the same here.
+
+        A variable that BIND computes may join with a SERVICE, but not with another group.
+        """
         if not isinstance(element, Bind):
             return everything([element]).isdisjoint(missing)
         return element.bound.isdisjoint(self.others) and element.looked.isdisjoint(missing)
@@ -134,7 +145,7 @@ class Siblings:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """An element that takes part, and the element that it was before names were kept apart."""
+    """An element that takes part, perhaps renamed, with its place and the variables that it mentions."""
 
     element: Element
     level: int
@@ -144,27 +155,29 @@ class _Piece:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The window part of a SERVICE pattern: a group whose solutions are what joins."""
+    """The window part of a SERVICE pattern: a group whose solutions join with it."""
 
     levels: Sequence[Level]
     pieces: Sequence[_Piece]
     variables: frozenset[str]
-    """what they bind, unless an expression fails"""
+    """variables that they bind, unless an expression fails"""
     outside: frozenset[str] | None = None
-    """which of them stand before the OPTIONAL that holds the SERVICE, if one does"""
+    """those that stand before the OPTIONAL that holds the SERVICE, if there is one"""
 
     @property
     def substituted(self) -> frozenset[str]:
-        """What EXISTS may put into it: all that is mentioned around the EXISTS, bound or not."""
+        """Variables that EXISTS may substitute in the SERVICE: all that are mentioned around it, bound or not."""
         exists = [n for n, level in enumerate(self.levels[:-1]) if isinstance(level.holder, Filter | Bind)]
-        return frozenset().union(*(level.others for level in self.levels[: exists[-1] + 1])) if exists else frozenset()
+        if not exists:
+            return frozenset()
+        return frozenset().union(*(level.others for level in self.levels[: exists[-1] + 1]))
 
     def is_inside(self, *blocks: type[Element]) -> bool:
-        """Whether it stands in a block of one of these kinds."""
+        """Return whether the SERVICE stands in a block of one of these kinds."""
         return any(isinstance(level.holder, blocks) for level in self.levels[:-1])
 
     def elements(self) -> tuple[Element, ...]:
-        """What takes part, inside the WINDOW and GRAPH blocks in which it stands."""
+        """Return the elements, inside the WINDOW and GRAPH blocks in which they stand."""
         inner: tuple[Element, ...] = ()
         for n, level in reversed(list(enumerate(self.levels))):
             if isinstance(level.holder, Graph):
@@ -173,7 +186,7 @@ class Context:
         return inner
 
     def sparql(self, windows: Sequence[str]) -> str:
-        """The same as SPARQL, its blank nodes as variables."""
+        """Return the elements as SPARQL, their blank nodes as variables."""
         text = ""
         for n, level in reversed(list(enumerate(self.levels))):
             if isinstance(level.holder, Graph):
@@ -190,7 +203,7 @@ def _sparql(element: Element, windows: Sequence[str]) -> str:
 
 
 def context_of(group: Sequence[Element], service: Service) -> Context:
-    """What joins with a SERVICE."""
+    """Return the elements that join with a SERVICE."""
     services = everything(e for top in group for e in top.walk() if isinstance(e, Service))
     walk = _Walk(enclosing_levels(group, service), services)
     while found := walk.offenders():
@@ -200,25 +213,30 @@ def context_of(group: Sequence[Element], service: Service) -> Context:
 
 @dataclass(eq=False)
 class _Walk:
-    """From the outermost group to the SERVICE, with what takes part so far and the variables that reach it surely."""
+    """A walk from the outermost group to the SERVICE, with the elements that take part and variables reaching it."""
 
     levels: Sequence[Level]
     services: frozenset[str]
     left_out: frozenset[tuple[int, int]] = frozenset()
-    """level and place of what would leave out too much"""
+    """level and place of elements that would remove too many solutions"""
     pieces: list[_Piece] = field(default_factory=list)
     arriving: frozenset[str] = frozenset()
     outside: frozenset[str] | None = None
 
     def offenders(self) -> frozenset[tuple[int, int]]:
-        """Walk; what bears a name that means something else further inside, or does not reach it."""
-        self.pieces, self.arriving, self.outside = [], frozenset(), None
+        """Walk, and return the elements whose names mean something else further inside, or do not reach the SERVICE."""
+        self.pieces = []
+        self.arriving = frozenset()
+        self.outside = None
         for n, level in enumerate(self.levels):
             here = self._here(n, level)
             self.pieces += [_Piece(e, n, place, everything([e])) for place, e in here.elements]
             self.arriving |= here.variables
-            if n + 1 < len(self.levels) and (found := self._enter(n, level, here)):
-                return frozenset((piece.level, piece.place) for piece in found)
+            if n + 1 == len(self.levels):
+                break
+            offending = self._enter(n, level, here)
+            if offending:
+                return frozenset((piece.level, piece.place) for piece in offending)
         return frozenset()
 
     def _here(self, n: int, level: Level) -> Siblings:
@@ -228,7 +246,7 @@ class _Walk:
         return Siblings(level, self.services, others, left_out, handed)
 
     def _enter(self, n: int, level: Level, here: Siblings) -> list[_Piece]:
-        """Go into a block; gives what must be left out first."""
+        """Enter a block, and return the pieces that must be left out first."""
         block = level.holder
         if isinstance(block, TRANSPARENT):
             return []
@@ -238,51 +256,61 @@ class _Walk:
         inside = everything([block])
         blocked = inside - through
         if not through & inside:
-            self.pieces, through = [], frozenset()  # what is inside must do
+            # nothing joins across the block's border: the elements inside alone give the values
+            self.pieces = []
+            through = frozenset()
         elif isinstance(block, Select):
-            self.pieces = [_apart(piece, blocked, n) for piece in self.pieces]
+            self.pieces = [_renamed(piece, blocked, n) for piece in self.pieces]
         else:
-            found = [p for p in self.pieces if p.variables & blocked and not _correlates(p, n, level)]
-            if found:
-                return found
+            offending = [p for p in self.pieces if p.variables & blocked and not _correlates(p, n, level)]
+            if offending:
+                return offending
         self.arriving = through
         return []
 
 
 def _through(block: Element, here: Siblings) -> frozenset[str]:
-    """Whose values may leave solutions out of what is inside a block."""
+    """Return the variables whose values may remove solutions from inside a block."""
     if isinstance(block, Select):
         return block.passing
-    return here.variables if isinstance(block, Filter) else here.before
+    if isinstance(block, Filter):
+        return here.variables
+    return here.before
 
 
 def _correlates(piece: _Piece, n: int, level: Level) -> bool:
-    """Whether the block is only asked for what joins with this piece: all of them for EXISTS."""
+    """Return whether the block is only queried for solutions that join with this piece: EXISTS for all of them."""
     before = piece.place < level.at and not isinstance(piece.element, Filter)
     return piece.level == n and (before or isinstance(level.holder, Filter))
 
 
-def _apart(piece: _Piece, names: frozenset[str], n: int) -> _Piece:
-    """Names that a sub-query uses for something else."""
-    own = piece.variables & names
-    if not own:
+def _renamed(piece: _Piece, names: frozenset[str], n: int) -> _Piece:
+    """Return a piece with other names for variables that a sub-query uses for something else."""
+    clashing = piece.variables & names
+    if not clashing:
         return piece
     prefix = f"freshkeeper_{n}_"
-    element = piece.element.over(piece.element.source.renamed(own, prefix))
-    return replace(piece, element=element, variables=piece.variables - own | {prefix + name for name in own})
+    element = piece.element.over(piece.element.source.renamed(clashing, prefix))
+    variables = piece.variables - clashing | {prefix + name for name in clashing}
+    return replace(piece, element=element, variables=variables)
 
 
 def window_variables(
     elements: Sequence[Element], named: Sequence[str], merged: Sequence[str]
 ) -> Mapping[str, frozenset[str]]:
-    """Per window, what its blocks bind; merged windows share what the default graph's patterns bind."""
+    """Return the variables that the blocks of every window bind; merged windows share those of the default graph."""
     windows: dict[str, set[str]] = {name: set() for name in (*named, *merged)}
     _collect(elements, windows, named, merged)
     for bind in (e for top in elements for e in top.walk() if isinstance(e, Bind)):
+        inputs = bind.variables - bind.bound
         for variables in windows.values():
-            if bind.variables - bind.bound and bind.variables - bind.bound <= variables:
+            if inputs and inputs <= variables:
                 variables |= bind.bound
-    return {name: frozenset(v for v in variables if not v.startswith("_:")) for name, variables in windows.items()}
+    return {name: _without_blank_nodes(variables) for name, variables in windows.items()}
+
+
+def _without_blank_nodes(variables: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name in variables if not name.startswith("_:"))
 
 
 def _collect(
@@ -290,8 +318,9 @@ def _collect(
 ) -> None:
     for element in elements:
         if isinstance(element, WindowBlock):
-            for name in named if element.iri is None else [element.iri]:
-                windows.setdefault(name, set()).update(_own(element))
+            names = named if element.iri is None else [element.iri]
+            for name in names:
+                windows.setdefault(name, set()).update(_bound_without_services(element))
         elif isinstance(element, TriplePattern):
             for name in merged:
                 windows[name] |= element.bound
@@ -301,21 +330,20 @@ def _collect(
             _collect(element.inner, windows, named, merged)
 
 
-def _own(element: Element) -> frozenset[str]:
-    """What an element binds without its SERVICE blocks."""
+def _bound_without_services(element: Element) -> frozenset[str]:
+    """Return the variables that an element binds without its SERVICE blocks."""
     if isinstance(element, Service):
         return frozenset()
     if not element.has_service:
         return element.bound
-    return element.bound - frozenset().union(*(e.bound for e in element.inner)) | frozenset().union(
-        *map(_own, element.inner)
-    )
+    inside = frozenset[str]().union(*(e.bound for e in element.inner))
+    return element.bound - inside | frozenset().union(*map(_bound_without_services, element.inner))
 
 
 def _collect_projected(
     element: Select, windows: dict[str, set[str]], named: Sequence[str], merged: Sequence[str]
 ) -> None:
-    """A sub-query shows of its windows' variables what it projects, and what it computes from them."""
+    """Add the columns of a sub-query to the windows on whose variables it works."""
     inner: dict[str, set[str]] = {name: set() for name in windows}
     _collect(element.inner, inner, named, merged)
     for name, variables in inner.items():

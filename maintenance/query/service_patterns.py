@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.tree import Element, Service
@@ -15,32 +16,32 @@ class ServicePattern:
 
     @property
     def endpoint(self) -> str | None:
-        """The IRI of the source, if it is named."""
+        """The IRI of the source, or None if a variable stands for it."""
         return self.block.iri
 
     @property
     def endpoint_variable(self) -> str | None:
-        """The variable that stands for the source, if one does."""
-        return self.block.name.text[1:] if self.block.iri is None else None
+        """The variable that stands for the source, or None if it has an IRI."""
+        if self.block.iri is not None:
+            return None
+        return self.block.name.text[1:]
 
     @property
     def silent(self) -> bool:
-        """Whether a failure is one solution that binds nothing."""
         return self.block.silent
 
     @property
     def prologue(self) -> Prologue:
-        """What its names stand for."""
+        """The prologue of the text in which the block stands."""
         return self.block.source.prologue
 
     @property
     def text(self) -> str:
-        """Its group with the brackets."""
         return self.block.group.text
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its place in the source of the query's expression."""
+        """Start and end of the block in the source of the query's expression."""
         return self.block.start, self.block.end
 
     @property
@@ -50,38 +51,40 @@ class ServicePattern:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that it mentions, bound or not, in the order of the text."""
-        return _shown(element.variables for element in self.elements)
+        """The variables that the pattern mentions, bound or not, sorted by name."""
+        return _sorted_variables(element.variables for element in self.elements)
 
     @property
     def bound(self) -> tuple[str, ...]:
-        """What its solutions bind."""
-        return _shown(element.bound for element in self.elements)
+        """The variables that solutions of the pattern bind, sorted by name."""
+        return _sorted_variables(element.bound for element in self.elements)
 
     @property
     def predicates(self) -> tuple[str, ...]:
-        """The IRIs in predicate position, sorted: among them are the volatile ones."""
+        """The IRIs in predicate position, sorted; the volatile ones are among them."""
         return tuple(sorted(self.block.predicates))
 
     @property
     def where(self) -> str:
-        """The endpoint as messages show it."""
-        return f"<{self.endpoint}>" if self.endpoint is not None else f"?{self.endpoint_variable}"
+        """The endpoint for messages."""
+        if self.endpoint is None:
+            return f"?{self.endpoint_variable}"
+        return f"<{self.endpoint}>"
 
 
-def _shown(names: Iterable[frozenset[str]]) -> tuple[str, ...]:
-    """In order, without blank nodes."""
+def _sorted_variables(names: Iterable[frozenset[str]]) -> tuple[str, ...]:
+    """Return all names, sorted, without blank nodes."""
     return tuple(sorted(name for name in frozenset().union(*names) if not name.startswith("_:")))
 
 
 def services_in(element: Element) -> tuple[ServicePattern, ...]:
-    """Every SERVICE pattern in an element, at any depth, in the order of the text."""
-    found = (each for each in element.deep() if isinstance(each, Service))
-    return tuple(ServicePattern(each) for each in sorted(found, key=lambda each: each.first))
+    """Return every SERVICE pattern in an element, at any depth, in the order of the text."""
+    blocks = sorted((e for e in element.deep() if isinstance(e, Service)), key=attrgetter("first"))
+    return tuple(map(ServicePattern, blocks))
 
 
 def outermost(services: Iterable[ServicePattern]) -> tuple[ServicePattern, ...]:
-    """Those that stand in no other one, of some in the order of the text."""
+    """Return those of some patterns, in the order of the text, that stand in no other one."""
     found: list[ServicePattern] = []
     for service in services:
         if not found or service.span[0] >= found[-1].span[1]:

@@ -1,12 +1,12 @@
-"""V^SN and V^SR: a SERVICE pattern split into a static part, fetched once, and a dynamic part, refreshed.
+"""The split of a SERVICE pattern into a static part, fetched once, and a dynamic part, refreshed: V^SN and V^SR.
 
 A triple pattern with a volatile predicate is dynamic. Static patterns that reach the window without a dynamic one stay
-static; those that hang on a dynamic one are refreshed with it. The key is what the dynamic part shares with the rest:
-one SR is one key with its values, and a refresh query is the dynamic part with its key variables bound.
-A block (OPTIONAL, UNION, ...) goes where its volatile predicates send it, as a whole.
+static; those that are joined through a dynamic one are refreshed with it. The key is the set of variables that the
+dynamic part shares with the rest: one SR is one key with its values, and a refresh query is the dynamic part with its
+key variables bound. A block (OPTIONAL, UNION, ...) goes as a whole where its volatile predicates send it.
 
-A predicate that is a variable, or what a path negates, may be a volatile one: its pattern is dynamic. Where the parts
-cannot be told apart then, the whole pattern is one SR for each of the values that the windows give it.
+A variable in predicate position, or a negated path, may match a volatile predicate: its pattern is dynamic. If the
+parts cannot be told apart then, the whole pattern is one SR for each of the values that the windows give it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,17 +37,20 @@ from freshkeeper.maintenance.query.syntax.tree import (
 )
 
 _LOOKING = (Filter, Minus, Bind)
-"""Elements that look at the solutions before them, and bind nothing that a join may rely on."""
+"""Elements that look at the solutions before them, and bind nothing on which a join may rely."""
 
 THERE = "freshkeeper_there"
-"""The variable of `expand_query` that tells an edge whose SR exists from one whose SR is gone."""
+"""The variable of `expand_query` that is bound for edges whose SR exists, and unbound for those whose SR is gone."""
 TIMES = "freshkeeper_times"
-"""The variable of `expand_query` that says how often the static part has an edge; once, where it is not there."""
+"""The variable of `expand_query` with the number of times that the static part has an edge; without it, once."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """What a view needs to know: an SN is a tuple over `sn`, an SR over `sr`, an edge joins an SN with a `key`."""
+    """The parts of a SERVICE pattern for a view: an SN is a tuple over `sn`, an SR over `sr`.
+
+    An edge joins an SN with a `key`.
+    """
 
     endpoint: str
     sn: tuple[str, ...]
@@ -62,40 +65,47 @@ class Split:
     changing: tuple[Element, ...] = field(repr=False, compare=False)
     """the elements of the dynamic part, blank nodes being variables"""
     validity_variables: tuple[str, ...] = ()
-    """variables of the dynamic part that tell since and until when a row holds"""
+    """variables of the dynamic part that say since and until when a row holds"""
     modified: str | None = None
     """the predicate that says when a key last changed"""
     repeats: bool = False
     """whether the static part may have an edge more than once"""
     keys_first: bool = False
-    """whether the dynamic part means the same only where its key is bound already"""
+    """whether the dynamic part means the same only if its key is bound already"""
     whole: bool = False
-    """whether the pattern could not be parted, or need not be"""
+    """whether the pattern is one part, because it cannot or need not be split"""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The variables of an SR that a refresh brings; none means that it asks whether the key still holds."""
+        """The variables of an SR that a refresh brings.
+
+        If there are none, it only finds out whether the key still holds.
+        """
         return tuple(name for name in self.sr if name not in self.key)
 
     @property
     def one_to_one(self) -> bool:
-        """Whether the window gives the key itself, so that nothing static is left to fetch."""
+        """True if the window gives the key itself, so that nothing static has to be fetched."""
         return not self.static
 
     def refresh_query(self, keys: Sequence[Sequence[object]] | None = None) -> str:
-        """The dynamic part with its key variables bound; terms print themselves, as those of pyoxigraph do."""
+        """Return the dynamic part with its key variables bound; terms print themselves, as those of pyoxigraph do."""
         dated = self._dates(values_block(self.key, keys))
         return self._select(self.used[1], (*self.sr, *self.validity_variables), self.key, self.dynamic + dated, keys)
 
     def edge_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
-        """The static part with V^SN bound: the edges of these SNs; SplitError where the join is 1:1."""
+        """Return the static part with V^SN bound, whose solutions are the edges of these SNs.
+
+        Raises SplitError for a 1:1 join, which has no static part.
+        """
         if self.one_to_one:
             raise SplitError(f"SERVICE <{self.endpoint}>: the join is 1:1, there is no static part to fetch")
         return self._select(self.used[0], self.edge, self.sn, self.static, sns)
 
     def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
-        """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
-        dynamic, static = f"{self.dynamic} BIND(true AS ?{THERE})", f"{values_block(self.sn, sns)} {self.static}"
+        """Return one query for the edges and SRs of these SNs; `THERE` is bound where the dynamic part holds."""
+        dynamic = f"{self.dynamic} BIND(true AS ?{THERE})"
+        static = f"{values_block(self.sn, sns)} {self.static}"
         shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.validity_variables, THERE)
         used = self.used[0] | self.used[1]
         if self.one_to_one:
@@ -106,11 +116,15 @@ class Split:
         if self.repeats:
             edges = _names(self.edge)
             once = f"{{ SELECT {edges} (COUNT(*) AS ?{TIMES}) WHERE {{ {static} }} GROUP BY {edges} }}"
-            body, shown = f"{once} OPTIONAL {{ {dynamic} }}", (*shown, TIMES)
+            body = f"{once} OPTIONAL {{ {dynamic} }}"
+            shown = (*shown, TIMES)
         return self._select(used, shown, self.sn, body + self._dates(static), sns)
 
     def _dates(self, keys: str) -> str:
-        """When the keys that a pattern binds last changed; one date each, so that no row comes twice."""
+        """Return patterns for the last change of the keys that `keys` binds.
+
+        One date each, so that no row comes twice.
+        """
         if self.modified is None:
             return ""
         return "".join(
@@ -136,38 +150,45 @@ def _names(variables: Iterable[str]) -> str:
 
 
 def values_block(names: Sequence[str], rows: Sequence[Sequence[object]] | None) -> str:
-    """`VALUES ?a { ... }`, or `VALUES (?a ?b) { ... }` for several variables; without rows the dots stay."""
+    """Return `VALUES ?a { ... }`, or `VALUES (?a ?b) { ... }` for several variables; without rows, with dots."""
+    texts = ["..."]
     if len(names) == 1:
-        listed = "..." if rows is None else " ".join(_term(row[0]) for row in rows)
-        return f"VALUES ?{names[0]} {{ {listed} }}"
-    listed = "..." if rows is None else " ".join(f"({' '.join(_term(term) for term in row)})" for row in rows)
-    return f"VALUES ({' '.join(f'?{name}' for name in names)}) {{ {listed} }}"
+        if rows is not None:
+            texts = [_term(row[0]) for row in rows]
+        return f"VALUES ?{names[0]} {{ {' '.join(texts)} }}"
+    if rows is not None:
+        texts = [f"({' '.join(map(_term, row))})" for row in rows]
+    return f"VALUES ({_names(names)}) {{ {' '.join(texts)} }}"
 
 
 def _term(term: object) -> str:
-    written = text_of(term)
-    if written.startswith("_:"):
-        raise SplitError(f"{written} is a blank node: it means nothing to another source, and cannot be a key")
-    return written
+    text = text_of(term)
+    if text.startswith("_:"):
+        raise SplitError(f"{text} is a blank node: it means nothing to another source, and cannot be a key")
+    return text
 
 
 def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterable[str] | None) -> Split:
-    """Joined by what the windows give it there; SplitError where no values reach it. None: nothing in it changes.
+    """Return the split of a SERVICE pattern of a query, joined by the variables that windows give it there.
 
-    Where windows give it nothing, but stand beside static graphs that do, it is joined by what these give it.
+    If the windows give it nothing, but stand beside static graphs that do, it is joined by their variables. Without
+    volatile predicates nothing in it changes: it is one part, whose key are the values that the windows give it.
+    SplitError is raised if no values reach it.
     """
-    windows = query.join_variables(service) if service in query.outer_services else query.windowed
-    if windows and windows.isdisjoint(service.variables):
-        windows = query.context(service).variables if service in query.outer_services else windows
-    lost = query.windowed.intersection(service.variables)
-    if lost and not windows.intersection(service.variables):
+    windows = query.windowed
+    if service in query.outer_services:
+        windows = query.join_variables(service)
+        if windows and windows.isdisjoint(service.variables):
+            windows = query.context(service).variables
+    unreached = query.windowed.intersection(service.variables)
+    if unreached and not windows.intersection(service.variables):
         raise SplitError(
-            f"SERVICE {service.where}: the windows do not always give it {_listed(lost)} where it stands; bind it "
+            f"SERVICE {service.where}: the windows do not always give it {_listed(unreached)} where it stands; bind it "
             "outside OPTIONAL, in every branch of UNION, and before an OPTIONAL, MINUS or EXISTS that holds the "
             "SERVICE; a sub-query that holds it must show it, group by it, and have no LIMIT"
         )
     if volatile_predicates is None:
-        return _Splitter(service, frozenset(), frozenset(windows)).whole()  # keyed by what the windows give it
+        return _Splitter(service, frozenset(), frozenset(windows)).unsplit()
     return split(service, volatile_predicates, windows)
 
 
@@ -185,55 +206,71 @@ class _Splitter:
     dynamic: list[Element] = field(default_factory=list)
 
     def split(self) -> Split:
-        """In two parts, or as a whole where a predicate that may be any is in the way of that."""
+        """Return the split into two parts, or into one if a predicate that may match any IRI prevents that."""
         self._check_elements()
         self._check_volatile()
         try:
             return self._parts()
         except SplitError:
             if any(is_open(inner) for outer in self.service.elements for inner in outer.walk()):
-                return self._as_one()
+                return self._one_part()
             raise
 
-    def whole(self) -> Split:
-        """The split of a pattern that is refreshed as one."""
+    def unsplit(self) -> Split:
+        """Return the split into one part."""
         self._check_elements()
-        return self._as_one()
+        return self._one_part()
 
-    def _as_one(self) -> Split:
-        """A group of its own, so that it means the same beside its keys as without them."""
+    def _one_part(self) -> Split:
         key = _ordered(self.window & _binds(self.service.elements))
         values = (name for name in self.service.bound if name not in key)
-        group, endpoint = self._written([self.service.block.group]), self.service.endpoint or ""
-        used, prologue = (frozenset[str](), _prefixes(group)), self.service.prologue
-        return Split(endpoint, key, (*key, *values), key, (), "", body_of(group), prologue, used, group, whole=True)
+        # a group of its own, so that it means the same beside VALUES with its keys as without them
+        group = self._in_text_order([self.service.block.group])
+        return Split(
+            endpoint=self.service.endpoint or "",
+            sn=key,
+            sr=(*key, *values),
+            key=key,
+            edge=(),
+            static="",
+            dynamic=body_of(group),
+            prologue=self.service.prologue,
+            used=(frozenset[str](), _prefixes(group)),
+            changing=group,
+            whole=True,
+        )
 
     def _parts(self) -> Split:
-        """Part, check, and name what joins the parts."""
+        """Form the parts, check them, and name the variables that join them."""
         self._part()
-        edge, changing = _binds(self.static), _binds(self.dynamic)
-        key = (changing & (edge | self.window)) | (self._correlated() & edge)
+        edge_variables = _binds(self.static)
+        changing = _binds(self.dynamic)
+        key = (changing & (edge_variables | self.window)) | (self._correlated() & edge_variables)
         self._check_parts(key)
-        sn = self.window & (edge | changing)
-        hidden = {name for name in edge | changing if name.startswith("_:")}
-        static, dynamic = self._written(self.static), self._written(self.dynamic)
+        sn = self.window & (edge_variables | changing)
+        hidden = {name for name in edge_variables | changing if name.startswith("_:")}
+        edge: tuple[str, ...] = ()
+        if self.static:
+            edge = (*_ordered(sn), *_ordered(edge_variables - sn - hidden))
+        static = self._in_text_order(self.static)
+        dynamic = self._in_text_order(self.dynamic)
         return Split(
-            self.service.endpoint or "",
-            _ordered(sn),
-            (*_ordered(key), *_ordered(changing - key - hidden)),
-            _ordered(key),
-            (*_ordered(sn), *_ordered(edge - sn - hidden)) if self.static else (),
-            body_of(static),
-            body_of(dynamic),
-            self.service.prologue,
-            (_prefixes(static), _prefixes(dynamic)),
-            dynamic,
+            endpoint=self.service.endpoint or "",
+            sn=_ordered(sn),
+            sr=(*_ordered(key), *_ordered(changing - key - hidden)),
+            key=_ordered(key),
+            edge=edge,
+            static=body_of(static),
+            dynamic=body_of(dynamic),
+            prologue=self.service.prologue,
+            used=(_prefixes(static), _prefixes(dynamic)),
+            changing=dynamic,
             repeats=not all(map(_is_set, self.static)),
             keys_first=self._looks_back(key),
         )
 
     def _part(self) -> None:
-        """Volatile elements are dynamic; of the rest, what reaches the window on its own is static."""
+        """Form the parts: volatile elements are dynamic, and those that reach the window without them are static."""
         reached = set(self.window)
         patterns = [e for e in self.service.elements if not isinstance(e, Filter)]
         waiting = [e for e in patterns if not self._is_volatile(e)]
@@ -241,17 +278,22 @@ class _Splitter:
             reached |= _binds(near)
             waiting = [e for e in waiting if e not in near]
             self.static += near
+        # taking an element out of the static part may leave another one without what it looks at: repeat
         while early := [e for e in self.static if self._needs_more(e, patterns)]:
             self.static = [e for e in self.static if e not in early]
         self.dynamic = [e for e in patterns if e not in self.static]
-        everything, fixed = _binds(patterns), _binds(self.static)
+        bound = _binds(patterns)
+        bound_static = _binds(self.static)
         for element in self.service.elements:
-            if isinstance(element, Filter):
-                stays = not self._is_volatile(element) and element.variables & everything <= fixed
-                (self.static if stays else self.dynamic).append(element)
+            if not isinstance(element, Filter):
+                continue
+            if not self._is_volatile(element) and element.variables & bound <= bound_static:
+                self.static.append(element)
+            else:
+                self.dynamic.append(element)
 
     def _needs_more(self, element: Element, patterns: Sequence[Element]) -> bool:
-        """Whether it looks at what only elements that are not static bind."""
+        """Return whether an element looks at variables that only elements outside the static part bind."""
         others = [e for e in self.static if e is not element]
         elsewhere = _binds([e for e in patterns if e not in self.static]) - _binds(others)
         looks = isinstance(element, Optional | Minus | Bind)
@@ -261,17 +303,17 @@ class _Splitter:
         return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
 
     def _correlated(self) -> frozenset[str]:
-        """What volatile MINUS and EXISTS look at: bound in a refresh, like a key."""
+        """Return the variables that volatile MINUS and EXISTS look at: a refresh binds them like a key."""
         closed = [e for e in self.dynamic if isinstance(e, Minus) or (isinstance(e, Filter) and self._is_volatile(e))]
         return frozenset().union(*(e.variables for e in closed))
 
-    def _written(self, part: Iterable[Element]) -> tuple[Element, ...]:
-        """A part in the order of the text, its blank nodes as variables."""
+    def _in_text_order(self, part: Iterable[Element]) -> tuple[Element, ...]:
+        """Return a part in the order of the text, its blank nodes as variables."""
         source = self.service.block.source.without_blanks
         return tuple(element.over(source) for element in sorted(part, key=attrgetter("first", "stop")))
 
     def _looks_back(self, key: frozenset[str]) -> bool:
-        """Whether an element that looks at the solutions before it looks at a key that is not bound there."""
+        """Return whether an element looks at solutions before it in which a key that it uses is not bound."""
         before: list[Element] = []
         for element in (e for e in self.service.elements if e in self.dynamic):
             if isinstance(element, Optional | Minus | Bind) and element.variables & key - bound_variables(before):
@@ -331,7 +373,7 @@ class _Splitter:
             self._check_order(element, key)
 
     def _check_connected(self, element: Element, key: frozenset[str]) -> None:
-        """Every dynamic element hangs together with the others; two that do not need two refreshes."""
+        """Check that a dynamic element is joined with the others; two that are not need two refreshes."""
         others = [e.variables for e in self.dynamic if e is not element]
         if others and element.variables.isdisjoint(frozenset().union(*others)):
             self._fail(
@@ -340,22 +382,30 @@ class _Splitter:
             )
 
     def _check_covered(self, element: Element, key: frozenset[str]) -> None:
-        """What looks at both parts belongs where both are there."""
-        here, there = (self.static, self.dynamic) if element in self.static else (self.dynamic, self.static)
-        looked = element.looked if isinstance(element, Bind) else everything([element])
+        """Check that an element which looks at both parts finds both."""
+        if not isinstance(element, (Optional, *_LOOKING)):
+            return
+        here, there = self.dynamic, self.static
+        if element in self.static:
+            here, there = there, here
+        looked = everything([element])
+        if isinstance(element, Bind):
+            looked = element.looked
         missing = looked & _binds(there) - _binds([e for e in here if e is not element]) - key
-        if isinstance(element, (Optional, *_LOOKING)) and missing:
+        if missing:
             self._fail(
                 f"{element.flat} looks at what changes and at what does not: {_listed(missing)} is no key",
                 "move it behind the SERVICE block",
             )
 
     def _check_optional(self, element: Element) -> None:
-        """What only an OPTIONAL binds may not join the other part or a window: SPARQL would drop what a view keeps."""
+        """Check that variables bound only by an OPTIONAL do not join: SPARQL would drop rows that a view keeps."""
         if not isinstance(element, Optional):
             return
         before = [e for e in self.service.elements if e.end <= element.start and not isinstance(e, _LOOKING)]
-        others = self.dynamic if element in self.static else self.static
+        others = self.static
+        if element in self.static:
+            others = self.dynamic
         shared = (element.bound - bound_variables(before)) & (_binds(others) | self.window)
         if shared:
             self._fail(
@@ -364,14 +414,18 @@ class _Splitter:
             )
 
     def _check_order(self, element: Element, key: frozenset[str]) -> None:
-        """A request binds SN or key before all else: who looks at them must find them bound in the pattern too."""
+        """Check that an element looks at SN or key only behind patterns that bind them: a request binds them first."""
         if not isinstance(element, (Optional, *_LOOKING)):
             return
-        joining, looked = key | self.window, everything([element])
+        joining = key | self.window
+        looked = everything([element])
         if isinstance(element, Bind):
-            made = element.bound & (self.window if element in self.static else joining)
-            if made:
-                self._fail(f"{element.flat} makes {_listed(made)}, which joins", "move it behind the SERVICE block")
+            computed = element.bound & joining
+            if element in self.static:
+                computed = element.bound & self.window
+            if computed:
+                problem = f"{element.flat} computes {_listed(computed)}, which joins"
+                self._fail(problem, "move it behind the SERVICE block")
             looked -= element.bound
         before = [e for e in self.service.elements if e.end <= element.start or isinstance(element, Filter)]
         early = looked & joining & _binds(self.service.elements) - bound_variables(before)
@@ -391,15 +445,16 @@ class _Splitter:
 
 
 def is_open(element: Element) -> bool:
-    """Whether a triple pattern may match any predicate: a variable, also in brackets, or all but those of a path."""
-    return isinstance(element, TriplePattern) and (
-        any(isinstance(predicate, str) for _, predicate, _ in element.triples)
-        or any(item.is_mark("!") for item in element.items)
-    )
+    """Return whether a triple pattern may match any predicate: a variable, even in brackets, or a negated path."""
+    if not isinstance(element, TriplePattern):
+        return False
+    if any(item.is_mark("!") for item in element.items):
+        return True
+    return any(isinstance(predicate, str) for _, predicate, _ in element.triples)
 
 
 def _is_near(element: Element, reached: set[str]) -> bool:
-    """Whether static patterns alone lead from the window to this element."""
+    """Return whether static patterns alone lead from the window to this element."""
     if isinstance(element, Bind):
         return element.variables - element.bound <= reached
     return not element.variables or not element.variables.isdisjoint(reached)
@@ -410,11 +465,16 @@ def _binds(elements: Iterable[Element]) -> frozenset[str]:
 
 
 def body_of(part: Sequence[Element], new: Mapping[Element, str] | None = None) -> str:
-    """A part as SPARQL, some elements, nested ones too, being written anew."""
+    """Return a part as SPARQL, with new text for some elements, also for nested ones."""
     new = new or {}
     edits = [Edit(e.start, e.end, text) for e, text in new.items() if e not in part]
-    texts = [(e, new[e] if e in new else e.flat_with(edits)) for e in part]
-    return " . ".join(f"{{ {text} }}" if isinstance(e, Select) else text for e, text in texts)
+    texts = []
+    for element in part:
+        text = new[element] if element in new else element.flat_with(edits)
+        if isinstance(element, Select):
+            text = f"{{ {text} }}"
+        texts.append(text)
+    return " . ".join(texts)
 
 
 def _prefixes(part: Iterable[Element]) -> frozenset[str]:
@@ -422,7 +482,7 @@ def _prefixes(part: Iterable[Element]) -> frozenset[str]:
 
 
 def _is_set(element: Element) -> bool:
-    """Whether an element has every solution once, all that it mentions being shown."""
+    """Return whether an element has every solution once, with all its variables shown."""
     if isinstance(element, TriplePattern):
         return element.plain is not None and not any(v.startswith("_:") for v in element.variables)
     if isinstance(element, Optional | Group):
@@ -435,4 +495,10 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"?{name}" if not name.startswith("_:") else name for name in sorted(names)) or "no variable"
+    return ", ".join(map(_describe, sorted(names))) or "no variable"
+
+
+def _describe(name: str) -> str:
+    if name.startswith("_:"):
+        return name
+    return f"?{name}"

@@ -1,11 +1,12 @@
-"""ORDER BY by keys that compare alike whichever pair is looked at, as the SPARQL library ends the process otherwise.
+"""ORDER BY by keys that order all values consistently, because pyoxigraph ends the process otherwise.
 
-It compares what SPARQL leaves open by the texts: 9 < 10 by value, 10 < "5" and "5" < 9 by text, and a sort that notices
-such a circle aborts. So rows are ordered first by what their values can be compared with, and within that by value:
+It compares values whose order SPARQL leaves open by their texts: 9 < 10 by value, 10 < "5" and "5" < 9 by text, and a
+sort that notices such a circle aborts. So rows are ordered first by what their values can be compared with, and within
+that by value:
 
     nothing, blank nodes, IRIs    numbers    then a datatype after the other, times without a zone before those with one
 
-What SPARQL orders stays as it orders it: numbers by value, strings by code points, dates in time, IRIs after nothing.
+SPARQL's own order stays: numbers by value, strings by code points, dates in time, IRIs after nothing.
 """
 
 from collections.abc import Iterator
@@ -19,34 +20,39 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 ZONE = "(Z|[-+][0-9]{2}:[0-9]{2})$"
 QUOTED = """CONCAT(COALESCE(STR(SUBJECT(%E)), ""), " ", STR(PREDICATE(%E)), " ", COALESCE(STR(OBJECT(%E)), ""), " ",
  COALESCE(STR(DATATYPE(OBJECT(%E))), ""))""".replace("\n", "")
-"""Of triples their names: what stands in them compares in circles, too."""
+"""The names in a quoted triple: its parts compare in circles, too."""
 BY_VALUE = ("boolean", "dateTime", "date", "time", "dayTimeDuration", "yearMonthDuration")
 VALUE = reduce(lambda others, name: f"IF(DATATYPE(%E) = <{XSD}{name}>, <{XSD}{name}>(%E), {others})", BY_VALUE, "1 / 0")
 WITHIN = f'''IF(DATATYPE(%E) = <{XSD}string>, "", IF(COALESCE({VALUE} = %E, false),
  IF(REGEX(STR(%E), "{ZONE}"), "Z", ""), CONCAT("as ", STR(%E))))'''.replace("\n", "")
-"""Among the literals of a datatype: what compares by value, apart from it the rest (ill-formed, ...) by the text."""
+"""The order among literals of a datatype: those that compare by value, and apart from them the rest by text."""
 KEYS = (
     f'IF(isTRIPLE(%E), {QUOTED}, IF(isNumeric(%E), "", CONCAT(STR(DATATYPE(%E)), " ", {WITHIN})))',
     f'IF(isTRIPLE(%E), "", IF(isNumeric(%E), <{XSD}double>(%E), %E))',
     'IF(isNumeric(%E), STR(DATATYPE(%E)), "")',
     'IF(isNumeric(%E), %E, "")',
 )
-"""What a condition's expression becomes; numbers that one double stands for are told apart by the last two."""
+"""The keys that replace the expression of a condition; the last two tell numbers apart that one double stands for."""
 
 
 def by_keys(select: Select) -> Iterator[Edit]:
-    """What must be written otherwise in the ORDER BY of a query or sub-query, if it has one."""
+    """Yield edits of the ORDER BY of a query or sub-query, if it has one."""
     source = select.source
     for first, stop in _conditions(select):
-        directed = source.items[first].is_word("ASC", "DESC")
-        if not source.items[first].is_word("EXISTS", "NOT"):  # they are true or false
-            direction, expression = source.items[first].text if directed else "ASC", source.text(first + directed, stop)
-            keys = " ".join(f"{direction}({key.replace('%E', expression)})" for key in KEYS)
-            yield Edit(source.items[first].start, source.items[stop - 1].end, keys)
+        token = source.items[first]
+        if token.is_word("EXISTS", "NOT"):  # they are true or false, which compare
+            continue
+        direction = "ASC"
+        expression = source.text(first, stop)
+        if token.is_word("ASC", "DESC"):
+            direction = token.text
+            expression = source.text(first + 1, stop)
+        keys = " ".join(f"{direction}({key.replace('%E', expression)})" for key in KEYS)
+        yield Edit(token.start, source.items[stop - 1].end, keys)
 
 
 def _conditions(select: Select) -> Iterator[Span]:
-    """Where each stands: a variable, or what stands in brackets with the word or name before it."""
+    """Yield the span of every condition: a variable, or brackets with the word or name before them."""
     items, closing = select.source.items, select.source.tokens.closing
     at = select.stop - len(select.tail)
     while at < select.stop and not items[at].is_word("ORDER"):

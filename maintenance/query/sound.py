@@ -1,12 +1,13 @@
-"""A SPARQL text as pyoxigraph gets it right: what it evaluates otherwise than SPARQL says is written in other words.
+"""Workarounds for bugs of pyoxigraph: patterns that it evaluates differently from SPARQL are written in other words.
 
-Its joins hand what they know on to a group that is joined next, also where the group shows that it knows: in the
-OPTIONAL of a group, and in FILTER EXISTS. Nothing is handed on to a sub-query, so such a group becomes one.
+Its joins hand the values they have on to a group that is joined next, although the result of the group depends on
+whether a variable is bound: in the OPTIONAL of a group, and in FILTER EXISTS. Nothing is handed on to a sub-query, so
+such a group becomes one.
 
     ?x :p ?n OPTIONAL { BIND(?n AS ?k) } ?x :q ?n    { SELECT * { ?x :p ?n OPTIONAL { BIND(?n AS ?k) } } } ?x :q ?n
 
-It gives the solutions of p|q once, SPARQL once for p and once for q: see alternatives.py. And it ends the process where
-ORDER BY compares in circles: see sort_keys.py.
+alternatives.py has the workaround for p|q, which returns common solutions once, and sort_keys.py the one for ORDER BY,
+which ends the process if values compare in circles.
 """
 
 import re
@@ -42,31 +43,27 @@ from freshkeeper.maintenance.query.syntax.tree import (
 SUSPECT = re.compile(r"\bOPTIONAL\b|\bEXISTS\b|\||\bORDER\b", re.IGNORECASE)
 JOINED = (TriplePattern, Values, Group, Union, Select, Service)
 CLOSED = (Filter, Bind, Service)
-"""What has groups inside that stay as they are."""
+"""Blocks with groups inside that stay as they are."""
 
 
 @lru_cache(maxsize=1_000)
 def sound(sparql: str) -> str:
-    """The text for pyoxigraph; it means the same as the text that is given."""
+    """Return a text for pyoxigraph that means the same as the given one."""
     if not SUSPECT.search(sparql):
         return sparql
     tokens = tokenize(sparql)
     tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    edits = list(_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree))
+    for element in tree.deep():
+        if isinstance(element, Select):
+            edits += by_keys(element)
     weaver = Weaver(sparql)
-    edits = [*_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree), *_ordered(tree)]
     weaver.copy(0, len(sparql), sorted(edits, key=lambda edit: edit[:2]))
     return weaver.done().text
 
 
-def _ordered(tree: Select) -> Iterator[Edit]:
-    """What ORDER BY compares, of the query and of all its sub-queries."""
-    for element in tree.deep():
-        if isinstance(element, Select):
-            yield from by_keys(element)
-
-
 def _shows_all(tree: Select) -> bool:
-    """Whether it may be SELECT *, whatever stands before it."""
+    """Return whether the query may be SELECT *, behind any of the words that stand before the star."""
     showing = ("SELECT", "DISTINCT", "REDUCED")
     return any(token.is_mark("*") and before.is_word(*showing) for before, token in pairwise(tree.head))
 
@@ -77,14 +74,17 @@ class _Guard:
     star: bool
 
     def edits(self, group: Sequence[Element], holder: Element, graph: str = "") -> Iterator[Edit]:
-        """What must be written otherwise in a group and the groups in it; `graph` is what ranges over its graphs."""
+        """Yield the edits of a group and the groups in it; `graph` is the variable that ranges over its graphs."""
         for element in group:
-            if not isinstance(element, CLOSED):
-                inside = graph
-                if isinstance(element, Graph):
-                    inside = f"?{element.name.text[1:]}" if element.iri is None else ""
-                for part in element.parts:
-                    yield from self.edits(part, element, inside)
+            if isinstance(element, CLOSED):
+                continue
+            inner_graph = graph
+            if isinstance(element, Graph):
+                inner_graph = ""
+                if element.iri is None:
+                    inner_graph = f"?{element.name.text[1:]}"
+            for part in element.parts:
+                yield from self.edits(part, element, inner_graph)
         yield from apart(group, graph, self.star)
         peeks = not isinstance(holder, Select | Optional | Minus) and any(map(self._peeks, group))
         if peeks:
@@ -94,7 +94,7 @@ class _Guard:
             yield Edit(group[-1].end, group[-1].end, " } }")
 
     def _peeks(self, element: Element) -> bool:
-        """Whether it is an EXISTS that looks at a variable which the query has elsewhere too."""
+        """Return whether the element is an EXISTS with a variable that the query has elsewhere too."""
         inside = everything(element.inner)
         return isinstance(element, Filter) and any(
             token.kind is Kind.VAR and token.text[1:] in inside and not element.start <= token.start < element.end
@@ -103,34 +103,56 @@ class _Guard:
 
 
 def _opened(group: Sequence[Element], graph: str) -> Edit:
-    """The beginning of a sub-query that shows all of a group; what ranges over its graphs is hidden from `*`."""
-    names = sorted(f"?{name}" for name in frozenset().union(*(e.bound for e in group)) if not name.startswith("_:"))
-    shown = " ".join(dict.fromkeys([graph, *names])) if graph else "*"
-    return Edit(group[0].start, group[0].start, f"{{ SELECT {shown} {{ ")
+    """Return the beginning of a sub-query that shows all variables of a group.
+
+    If a variable ranges over its graphs, the columns are listed: `*` would not show that variable.
+    """
+    columns = "*"
+    if graph:
+        bound = frozenset[str]().union(*(e.bound for e in group))
+        names = sorted(f"?{name}" for name in bound if not name.startswith("_:"))
+        columns = " ".join(dict.fromkeys([graph, *names]))
+    return Edit(group[0].start, group[0].start, f"{{ SELECT {columns} {{ ")
 
 
 def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator[Edit]:
-    """Sub-queries that end with what would show what comes from outside; FILTERs go behind them."""
-    showing = [
-        n
-        for n, element in enumerate(group)
-        if (element.parts if isinstance(element, Bind) else isinstance(element, Optional) and not _is_plain(element))
-        and (not isinstance(holder, Select) or any(isinstance(later, JOINED) for later in group[n + 1 :]))
-    ]
-    yield from (_opened(group[: n + 1], graph) for n in reversed(showing))
-    for n in showing:
-        filters = [element for element in group[:n] if isinstance(element, Filter)] if n == showing[-1] else []
-        yield from (Edit(element.start, element.end, "FILTER(true)") for element in filters)
+    """Yield sub-queries that end with an element that depends on values from outside; FILTERs go behind them."""
+    ends = [n for n, element in enumerate(group) if _depends(element) and _is_joined(group[n + 1 :], holder)]
+    for n in reversed(ends):
+        yield _opened(group[: n + 1], graph)
+    for n in ends:
+        filters: list[Element] = []
+        if n == ends[-1]:  # a FILTER looks at its whole group, and so must not be left inside
+            filters = [element for element in group[:n] if isinstance(element, Filter)]
+        for element in filters:
+            yield Edit(element.start, element.end, "FILTER(true)")
         yield Edit(group[n].end, group[n].end, " ".join([" } }", *(element.text for element in filters)]))
 
 
+def _depends(element: Element) -> bool:
+    if isinstance(element, Bind):
+        return bool(element.parts)
+    return isinstance(element, Optional) and not _is_plain(element)
+
+
+def _is_joined(later: Sequence[Element], holder: Element) -> bool:
+    return not isinstance(holder, Select) or any(isinstance(element, JOINED) for element in later)
+
+
 def _is_plain(optional: Element) -> bool:
-    """Whether an OPTIONAL gives the same where more is bound than what stands before it."""
-    return all(
-        (isinstance(inner, Group | Union | Values | Service) and not isinstance(inner, Graph))
-        or (isinstance(inner, TriplePattern) and not inner.path)
-        or (isinstance(inner, Graph) and inner.name.kind is not Kind.VAR)
-        or (isinstance(inner, Filter) and inner in optional.inner and not inner.parts)
-        for element in optional.inner
-        for inner in (element.walk() if not isinstance(element, Service) else [element])
-    )
+    """Return whether an OPTIONAL has the same result with more variables bound than the elements before it bind."""
+    for element in optional.inner:
+        inside = [element] if isinstance(element, Service) else element.walk()
+        if not all(_is_plain_inside(inner, optional) for inner in inside):
+            return False
+    return True
+
+
+def _is_plain_inside(element: Element, optional: Element) -> bool:
+    if isinstance(element, Graph):
+        return element.name.kind is not Kind.VAR
+    if isinstance(element, TriplePattern):
+        return not element.path
+    if isinstance(element, Filter):
+        return element in optional.inner and not element.parts
+    return isinstance(element, Group | Union | Values | Service)

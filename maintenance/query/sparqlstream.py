@@ -1,13 +1,13 @@
-"""SPARQLstream: `FROM NAMED STREAM <s> [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES]`, all joined in the default graph.
+"""SPARQLstream: `FROM NAMED STREAM <s> [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES]`; windows join the default graph.
 
-Defaults, seeds/001: the operator can be said (SELECT ISTREAM ...), and is RSTREAM where it is not; reports when a
+Defaults, seeds/001: the operator can be given (SELECT ISTREAM ...), and is RSTREAM otherwise; a query reports when a
 window closes and is not empty; NAMED is accepted, but the name cannot be used in the pattern. Without SLIDE a window
 moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL's: both run on the same kind of engine.
 """
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
-from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, unsupported
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span
@@ -17,17 +17,19 @@ UNITS = ("MS", "S", "MINUTES", "HOURS", "DAYS")
 
 
 def read(cursor: Cursor, _named: bool) -> Declared | None:
-    """A window after FROM [NAMED]."""
+    """Read the window that follows FROM [NAMED], or return None if a graph follows."""
     place = cursor.now
     if cursor.now.is_word("WINDOW"):
-        cursor.fail(cannot(SPARQLSTREAM, Feature.NAMED), "write FROM NAMED STREAM <stream> [...], or use RSP-QL")
+        cursor.fail(
+            unsupported(SPARQLSTREAM, Feature.NAMED_WINDOW), "write FROM NAMED STREAM <stream> [...], or use RSP-QL"
+        )
     if not cursor.accept("STREAM"):
         return None
     stream = cursor.name("stream")
     cursor.expect_mark("[", EXAMPLES)
     kind, span, step, lag = _extent(cursor)
     cursor.expect_mark("]", EXAMPLES)
-    return Declared(place, stream, kind, span, step, named=False, lag=lag)
+    return Declared(place, stream, kind, span, step, is_named=False, lag=lag)
 
 
 def _extent(cursor: Cursor) -> Extent:
@@ -37,23 +39,30 @@ def _extent(cursor: Cursor) -> Extent:
 
 
 def write(window: Window) -> str | None:
-    """The declaration of a window."""
+    """Return the declaration of a window, or None if SPARQLstream has no such window."""
     if window.kind is WindowKind.ALL or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None
-    slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS, ' ')}"
-    begin, end = (window.range or 0) + window.lag, f" - {to_unit(window.lag, UNITS, ' ')}" if window.lag else ""
-    extent = {
-        WindowKind.ELEMENTS: f"TRIPLES {window.range}",
-        WindowKind.TIME: f"NOW - {to_unit(begin, UNITS, ' ')} TO NOW{end}{slide}",
-    }.get(window.kind, "NOW")
-    return f"FROM NAMED STREAM <{window.stream}> [{extent}]"
+    return f"FROM NAMED STREAM <{window.stream}> [{_write_extent(window)}]"
+
+
+def _write_extent(window: Window) -> str:
+    if window.kind is WindowKind.ELEMENTS:
+        return f"TRIPLES {window.range}"
+    if window.kind is not WindowKind.TIME:
+        return "NOW"
+    extent = f"NOW - {to_unit((window.range or 0) + window.lag, UNITS, ' ')} TO NOW"
+    if window.lag:
+        extent += f" - {to_unit(window.lag, UNITS, ' ')}"
+    if window.step is not None:
+        extent += f" SLIDE {to_unit(window.step, UNITS, ' ')}"
+    return extent
 
 
 DIALECT = Dialect(
-    SPARQLSTREAM,
-    Operator.RSTREAM,
-    (Report.NON_EMPTY, Report.ON_WINDOW_CLOSE),
-    Closure.RIGHT_OPEN,
-    read,
-    write,
+    name=SPARQLSTREAM,
+    operator=Operator.RSTREAM,
+    report=(Report.NON_EMPTY, Report.ON_WINDOW_CLOSE),
+    closure=Closure.RIGHT_OPEN,
+    read=read,
+    write=write,
 )

@@ -1,1 +1,1 @@
-"""From text to the query object: tokens, the continuous shell, SPARQL's own part, and names resolved."""
+"""The syntax of queries: tokens, the continuous shell, the tree of the pattern, and the passes to the Query object."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import nearest
-from freshkeeper.maintenance.query.dialect import Declared, Feature, cannot, fitted_report
+from freshkeeper.maintenance.query.dialect import Declared, Feature, fitted_report, unsupported
 from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
@@ -103,7 +103,7 @@ def _window(draft: Draft, declared: Declared, index: int) -> Window:
         step=declared.step,
         t0=declared.t0,
         closure=closure,
-        named=declared.named,
+        named=declared.is_named,
         lag=declared.lag,
     )
 
@@ -216,13 +216,17 @@ _DECLARE = "declare one: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5
 
 
 def _window_of_name(draft: Draft, word: Token, name: Token) -> str:
+    """Return the window that a WINDOW block names, or an empty string for a GRAPH block."""
     iri = _resolve(draft, name)
     windows = {window.name: window for window in draft.windows}
     if word.is_word("GRAPH"):
         if iri in windows:
             draft.cursor.fail(f"{name.text} is a window, no graph", f"write WINDOW {name.text} {{ ... }}", word)
-        if iri in {window.stream for window in draft.windows} and not draft.shell.dialect.says(Feature.NAMED):
-            draft.cursor.fail(cannot(draft.shell.dialect.name, Feature.NAMED), "leave GRAPH out, or use RSP-QL", word)
+        dialect = draft.shell.dialect
+        is_stream = any(iri == window.stream for window in draft.windows)
+        if is_stream and not dialect.supports(Feature.NAMED_WINDOW):
+            problem = unsupported(dialect.name, Feature.NAMED_WINDOW)
+            draft.cursor.fail(problem, "leave GRAPH out, or use RSP-QL", word)
         return ""
     if iri not in windows:
         remedy = _DECLARE

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from freshkeeper.maintenance.query.dialect import CQELS, RSPQL, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.dialect import CQELS, RSPQL, Declared, Dialect, Feature, unsupported
 from freshkeeper.maintenance.query.model import Form, Operator, Report
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, read_prologue
@@ -70,8 +70,8 @@ def _register(shell: Shell) -> None:
     cursor = shell.cursor
     if not (register := cursor.accept("REGISTER")):
         return
-    if not shell.dialect.says(Feature.OUTPUT):
-        cursor.fail(cannot(shell.dialect.name, Feature.OUTPUT), "leave REGISTER ... AS out", register)
+    if not shell.dialect.supports(Feature.OUTPUT):
+        cursor.fail(unsupported(shell.dialect.name, Feature.OUTPUT), "leave REGISTER ... AS out", register)
     kind = cursor.expect("RSTREAM", "ISTREAM", "DSTREAM", "STREAM", "QUERY")
     if not kind.is_word("STREAM", "QUERY"):
         _set_operator(shell, kind)
@@ -88,9 +88,9 @@ def _register(shell: Shell) -> None:
 
 def _set_operator(shell: Shell, token: Token) -> None:
     operator = Operator(token.text.upper())
-    if not shell.dialect.says(Feature.OPERATOR):
+    if not shell.dialect.supports(Feature.OPERATOR):
         remedy = f"leave it out: {shell.dialect.name} is always {shell.dialect.operator}"
-        shell.cursor.fail(cannot(shell.dialect.name, Feature.OPERATOR), remedy, token)
+        shell.cursor.fail(unsupported(shell.dialect.name, Feature.OPERATOR), remedy, token)
     if shell.operator not in (None, operator):
         shell.cursor.fail(f"{operator} here and {shell.operator} before", "a query has one operator", token)
     shell.operator, shell.operator_token = operator, token
@@ -152,8 +152,8 @@ def _dataset(shell: Shell) -> None:
 
 def _report(shell: Shell, word: Token) -> None:
     cursor = shell.cursor
-    if not shell.dialect.says(Feature.REPORT):
-        cursor.fail(cannot(shell.dialect.name, Feature.REPORT), "leave REPORT out", word)
+    if not shell.dialect.supports(Feature.REPORT):
+        cursor.fail(unsupported(shell.dialect.name, Feature.REPORT), "leave REPORT out", word)
     if shell.report:
         cursor.fail("REPORT is said twice", "name all policies in one REPORT", word)
     shell.report_token = word
@@ -196,7 +196,7 @@ def _stream_block(shell: Shell, cursor: Cursor) -> None:
         written = "FROM NAMED WINDOW <w> ON <stream> [...], and WINDOW <w> { ... }"
         if dialect.name == RSPQL:
             cursor.fail("a STREAM block is CQELS-QL", f"write {written}")
-        cursor.fail(cannot(dialect.name, Feature.NAMED), f"use RSP-QL: {written}")
+        cursor.fail(unsupported(dialect.name, Feature.NAMED_WINDOW), f"use RSP-QL: {written}")
     declared = dialect.read_block(cursor)
     shell.declared.append(declared)
     name = WINDOW_NAME.format(len(shell.declared))
@@ -209,7 +209,7 @@ def _window_block(shell: Shell, cursor: Cursor) -> None:
     if name == CQELS:
         cursor.fail("CQELS-QL gives windows no names", "write STREAM <stream> [RANGE 10s] { ... }, or use RSP-QL")
     if name != RSPQL:
-        cursor.fail(cannot(name, Feature.NAMED), "leave WINDOW out, or use RSP-QL")
+        cursor.fail(unsupported(name, Feature.NAMED_WINDOW), "leave WINDOW out, or use RSP-QL")
     if not opens_block(cursor.tokens, cursor.index):
         cursor.fail("a WINDOW block is its name and a group", "write WINDOW <w> { ... }")
 

@@ -1,6 +1,6 @@
-"""Text to tokens: strings, IRIs versus the operator `<`, comments, names, numbers and brackets, each with its place.
+"""The tokenizer: strings, IRIs versus the operator `<`, comments, names, numbers and brackets, each with its place.
 
-Only what the continuous shell needs is told apart; expressions stay SPARQL's business.
+It distinguishes what the continuous shell needs; the grammar of expressions is left to SPARQL.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError, place
 
-DEEPEST = 50
-"""Brackets nested deeper than this are refused: the SPARQL parser recurses, and no person writes them."""
-LONGEST = 5_000
-"""More operators, keywords and brackets than this are refused, for the same reason; terms and data are not counted."""
+MAX_NESTED_BRACKETS = 50
+"""Limit of nested brackets: the SPARQL parser recurses, and nobody writes as many by hand."""
+MAX_STRUCTURE_TOKENS = 5_000
+"""Limit of operators, keywords and brackets, for the same reason; terms and data are not counted."""
 
 
 class Kind(StrEnum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     STRING = "string"
     IRI = "IRI"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Token(NamedTuple):
-    """One token and its span in the text."""
+    """A token and its span in the text."""
 
     kind: Kind
     text: str
@@ -41,22 +41,22 @@ class Token(NamedTuple):
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether this is one of these keywords, in any letter case."""
+        """Return whether this is one of these keywords, in any letter case."""
         return self.kind is Kind.WORD and self.text.upper() in words
 
     def is_mark(self, *marks: str) -> bool:
-        """Whether this is one of these punctuation marks."""
+        """Return whether this is one of these punctuation marks."""
         return self.kind is Kind.MARK and self.text in marks
 
     @property
     def is_name(self) -> bool:
-        """Whether this can name a graph, a window or a stream."""
+        """True for an IRI or a prefixed name, which can name a graph, a window or a stream."""
         return self.kind is Kind.IRI or self.kind is Kind.PNAME
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of a text, and for each opening bracket the index of the closing one."""
+    """The tokens of a text, with the closing bracket of every opening one as an index into them."""
 
     text: str
     items: tuple[Token, ...]
@@ -98,7 +98,7 @@ _OPERANDS = (Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG)
 
 
 def tokenize(text: str) -> Tokens:
-    """Cut a text into tokens and pair its brackets."""
+    """Split a text into tokens and pair its brackets."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -108,51 +108,57 @@ def tokenize(text: str) -> Tokens:
 
 
 def check_size(tokens: Tokens) -> None:
-    """Refuse what would exhaust a recursive parser."""
+    """Raise QuerySyntaxError for a text that would exhaust a recursive parser."""
     structure = [item for item in tokens.items if item.kind in (Kind.MARK, Kind.WORD) and item.text != ","]
-    if len(structure) > LONGEST:
+    if len(structure) > MAX_STRUCTURE_TOKENS:
         raise QuerySyntaxError(
             f"the query has {len(structure):,} operators, keywords and brackets",
             tokens.text,
-            structure[LONGEST].start,
-            f"at most {LONGEST:,}; put the data into a graph and name it with FROM",
+            structure[MAX_STRUCTURE_TOKENS].start,
+            f"at most {MAX_STRUCTURE_TOKENS:,}; put the data into a graph and name it with FROM",
         )
     open_until: list[int] = []
     for opening, closing in sorted(tokens.closing.items()):
         while open_until and open_until[-1] < opening:
             open_until.pop()
         open_until.append(closing)
-        if len(open_until) > DEEPEST:
-            raise QuerySyntaxError(f"brackets nested deeper than {DEEPEST}", tokens.text, tokens.items[opening].start)
+        if len(open_until) > MAX_NESTED_BRACKETS:
+            problem = f"brackets nested deeper than {MAX_NESTED_BRACKETS}"
+            raise QuerySyntaxError(problem, tokens.text, tokens.items[opening].start)
 
 
 def _scan(text: str) -> Iterator[Token]:
-    position, brackets, previous = 0, [""], None
+    position = 0
+    brackets = [""]  # those open at the position, the innermost last
+    previous = None
     while True:
         space = _SPACE.match(text, position)
-        position = space.end() if space else position
+        if space is not None:
+            position = space.end()
         match = _TOKEN.match(text, position)
         if match is None:
             return
-        kind, word = _KINDS[match.lastgroup or Kind.MARK.name], match.group()
+        kind = _KINDS[match.lastgroup or Kind.MARK.name]
+        word = match.group()
         if kind is Kind.IRI and brackets[-1] == "(" and _is_comparison(previous, word):
-            kind, word = Kind.MARK, "<"
+            kind = Kind.MARK
+            word = "<"
         if kind is Kind.MARK:
             _check_mark(word, text, position)
-            _follow(brackets, word)
+            _update_brackets(brackets, word)
         previous = Token(kind, word, position, position + len(word))
         position = previous.end
         yield previous
 
 
 def _is_comparison(previous: Token | None, candidate: str) -> bool:
-    """Whether `<...>` after an operand inside parentheses is two comparisons, as in (?a<?b&&?c>?d), and no IRI."""
+    """Return whether `<...>` behind an operand in parentheses is two comparisons, as in (?a<?b&&?c>?d), not an IRI."""
     if previous is None or not (previous.kind in _OPERANDS or previous.is_mark(")")):
         return False
     return candidate[1:2] in set('?$(=!+-"') or candidate[1:2].isdigit() or "&&" in candidate
 
 
-def _follow(brackets: list[str], mark: str) -> None:
+def _update_brackets(brackets: list[str], mark: str) -> None:
     if mark in _PAIRS:
         brackets.append(mark)
     elif mark in _PAIRS.values() and len(brackets) > 1:
@@ -160,19 +166,21 @@ def _follow(brackets: list[str], mark: str) -> None:
 
 
 def _check_mark(mark: str, text: str, position: int) -> None:
-    if mark in "\"'":
-        long = text.startswith(mark * 3, position)
-        end = mark * 3 if long else mark
-        raise QuerySyntaxError(
-            f"this string is never closed: {end} is missing",
-            text,
-            position,
-            "" if long else f"a string over several lines is written {mark * 3}...{mark * 3}",
-        )
+    """Raise at a quotation mark: a closed string would have been a token."""
+    if mark not in "\"'":
+        return
+    if text.startswith(mark * 3, position):
+        raise QuerySyntaxError(f"this string is never closed: {mark * 3} is missing", text, position)
+    raise QuerySyntaxError(
+        f"this string is never closed: {mark} is missing",
+        text,
+        position,
+        f"a string over several lines is written {mark * 3}...{mark * 3}",
+    )
 
 
 def _pair(items: tuple[Token, ...], text: str) -> dict[int, int]:
-    """The closing bracket of every opening one, or an error at the one that has no partner."""
+    """Return the closing bracket of every opening one, or raise at the one that has no partner."""
     stack: list[int] = []
     closing: dict[int, int] = {}
     for index, item in enumerate(items):
@@ -181,26 +189,25 @@ def _pair(items: tuple[Token, ...], text: str) -> dict[int, int]:
         if item.text in _PAIRS:
             stack.append(index)
         elif item.text in _PAIRS.values():
-            closing[_opening(stack, items, item, text)] = index
+            closing[_pop_opening(stack, items, item, text)] = index
     if stack:
-        opened = items[stack[-1]]
-        raise QuerySyntaxError(
-            f"this {opened.text} is never closed", text, opened.start, f"add the missing {_PAIRS[opened.text]}"
-        )
+        opening = items[stack[-1]]
+        remedy = f"add the missing {_PAIRS[opening.text]}"
+        raise QuerySyntaxError(f"this {opening.text} is never closed", text, opening.start, remedy)
     return closing
 
 
-def _opening(stack: list[int], items: tuple[Token, ...], item: Token, text: str) -> int:
+def _pop_opening(stack: list[int], items: tuple[Token, ...], item: Token, text: str) -> int:
     if not stack:
         raise QuerySyntaxError(f"this {item.text} closes nothing", text, item.start, "remove it, or open its pair")
-    opened = items[stack[-1]]
-    wanted = _PAIRS[opened.text]
-    if item.text != wanted:
-        line, column = place(text, opened.start)
+    opening = items[stack[-1]]
+    expected = _PAIRS[opening.text]
+    if item.text != expected:
+        line, column = place(text, opening.start)
         raise QuerySyntaxError(
-            f"{item.text} where {wanted} is missing",
+            f"{item.text} where {expected} is missing",
             text,
             item.start,
-            f"the {opened.text} of line {line}, column {column} is still open",
+            f"the {opening.text} of line {line}, column {column} is still open",
         )
     return stack.pop()

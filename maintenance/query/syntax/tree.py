@@ -1,15 +1,17 @@
 """The syntax tree of a query: its groups with their triple patterns and blocks, each at its place in the text.
 
-    Select    a query or sub-query: what it shows, its group, and the clauses behind it
+    Select    a query or sub-query: its columns, its group, and the clauses behind it
     Group     { ... }, Union { ... } UNION { ... }, Optional, Minus, Lateral, Service, Graph, WindowBlock
     Filter, Bind, Values
     TriplePattern    one subject, predicate and object as written; `triples` are those that it stands for
 
-An element is a span of tokens with elements inside; expressions are spans too, asked for their variables and for the
-groups of their EXISTS. Nothing here reports an error: a tree is read of what SPARQL has accepted (see `reading`).
+An element is a span of tokens with elements inside. Expressions are spans too: only their variables and the groups of
+their EXISTS are read. Nothing here reports an error, because trees are read from text that SPARQL has accepted.
 """
 
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeAlias
@@ -22,7 +24,7 @@ from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 CLAUSES = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
-"""The words that begin a clause behind a group."""
+"""Words that begin a clause behind a group."""
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 BLANK = "freshkeeper_blank_"
 
@@ -44,18 +46,18 @@ class Quoted:
 
 
 Position: TypeAlias = str | NamedNode | Literal | Path | Quoted
-"""What stands in a triple; a variable is its name, a blank node `_:` and its label, or its place where it has none."""
+"""A term of a triple: a variable as its name, a blank node as `_:` and its label, or its place if it has none."""
 Triple: TypeAlias = tuple[Position, Position, Position]
 Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A text as tokens, and what its names stand for."""
+    """A text as tokens, with the prologue that gives its names their meaning."""
 
     tokens: Tokens
     prologue: Prologue = field(repr=False)
-    _known: dict[str, str] = field(default_factory=dict, repr=False)
+    _resolved: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def items(self) -> tuple[Token, ...]:
@@ -63,63 +65,82 @@ class Source:
         return self.tokens.items
 
     def resolve(self, token: Token) -> str:
-        """The IRI of a name."""
-        if token.text not in self._known:
+        """Return the IRI of a name."""
+        if token.text not in self._resolved:
             try:
-                self._known[token.text] = self.prologue.resolve(token.text)
+                self._resolved[token.text] = self.prologue.resolve(token.text)
             except (KeyError, ValueError):
-                self._known[token.text] = token.text
-        return self._known[token.text]
+                self._resolved[token.text] = token.text
+        return self._resolved[token.text]
 
     def text(self, first: int, stop: int) -> str:
-        """What is written from one token up to another one."""
-        return self.tokens.text[self.items[first].start : self.items[stop - 1].end] if stop > first else ""
+        """Return the text from one token up to another one."""
+        if stop <= first:
+            return ""
+        return self.tokens.text[self.items[first].start : self.items[stop - 1].end]
 
     def iri(self, token: Token) -> str | None:
-        """The IRI that a token stands for in a triple, if it does for one."""
+        """Return the IRI for which a token stands in a triple, or None."""
         if token.is_word("A"):
             return f"{RDF}type"
-        return self.resolve(token) if token.is_name else None
+        if token.is_name:
+            return self.resolve(token)
+        return None
 
     def in_full(self, first: int, stop: int, gap: str = "") -> tuple[str, frozenset[str]]:
-        """What is written with its names in full, and which names there are."""
-        found = [(item.text, self.iri(item)) for item in self.items[first:stop]]
-        return gap.join(f"<{iri}>" if iri else text for text, iri in found), frozenset(iri for _, iri in found if iri)
+        """Return the text with its names in full, and the IRIs of these names."""
+        texts = []
+        iris = set()
+        for item in self.items[first:stop]:
+            iri = self.iri(item)
+            if iri:
+                iris.add(iri)
+                texts.append(f"<{iri}>")
+            else:
+                texts.append(item.text)
+        return gap.join(texts), frozenset(iris)
 
     @cached_property
     def without_blanks(self) -> "Source":
-        """Blank node labels as variables: a pattern may then stand twice, its solutions told apart by them."""
+        """The source with blank node labels as variables, so that a pattern can stand twice and share their values."""
         return self._mapped({t.text: blank_variable(t.text) for t in self.items if t.kind is Kind.BLANK})
 
     def renamed(self, names: Iterable[str], prefix: str) -> "Source":
-        """Some variables under other names."""
+        """Return the source with a prefix before the names of some variables."""
         return self._mapped({f"{sigil}{name}": prefix + name for name in names for sigil in "?$"})
 
     def _mapped(self, variables: dict[str, str]) -> "Source":
-        items, weaver = [], Weaver(self.tokens.text)
-        for before, token in zip((None, *self.items[:-1]), self.items, strict=True):
-            weaver.copy(before.end if before else 0, token.start)
-            start, name = weaver.length, variables.get(token.text)
-            weaver.add(token.text if name is None else f"?{name}", token.start)
-            kind = token.kind if name is None else Kind.VAR
-            items.append(Token(kind, token.text if name is None else f"?{name}", start, weaver.length))
-        return Source(Tokens(weaver.done().text, tuple(items), self.tokens.closing), self.prologue, self._known)
+        weaver = Weaver(self.tokens.text)
+        items = []
+        copied = 0
+        for token in self.items:
+            weaver.copy(copied, token.start)
+            start = weaver.length
+            kind = token.kind
+            text = token.text
+            if text in variables:
+                kind = Kind.VAR
+                text = f"?{variables[text]}"
+            weaver.add(text, token.start)
+            items.append(Token(kind, text, start, weaver.length))
+            copied = token.end
+        return Source(Tokens(weaver.done().text, tuple(items), self.tokens.closing), self.prologue, self._resolved)
 
 
 def blank_variable(label: str) -> str:
-    """The variable of a label; what a variable cannot have is spelled out, so that no two labels become one."""
-    return BLANK + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in label[2:])
+    """Return a variable for a label; other characters are spelled out, so that no two labels share a variable."""
+    return BLANK + re.sub(r"[\W_]", lambda match: f"_{ord(match[0]):x}_", label[2:])
 
 
 def names_in(tokens: Iterable[Token]) -> frozenset[str]:
-    """The variables among tokens, and the labels of blank nodes, which join like variables."""
+    """Return the variables among tokens, and the labels of blank nodes, which join like variables."""
     names = (t.text[1:] if t.kind is Kind.VAR else t.text for t in tokens if t.kind in (Kind.VAR, Kind.BLANK))
     return frozenset(names)
 
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """What stands at the tokens from `first` up to `stop`, with the groups inside it."""
+    """The part of a query at the tokens from `first` up to `stop`, with the groups inside it."""
 
     source: Source = field(repr=False)
     first: int
@@ -128,97 +149,106 @@ class Element:
 
     @property
     def items(self) -> tuple[Token, ...]:
-        """Its tokens, those of its parts included."""
+        """Every token of the element, those of its parts included."""
         return self.source.items[self.first : self.stop]
 
     @property
     def start(self) -> int:
-        """Where it begins in the text."""
+        """The offset in the text at which the element begins."""
         return self.source.items[self.first].start
 
     @property
     def end(self) -> int:
-        """Where it ends in the text."""
+        """The offset in the text at which the element ends."""
         return self.source.items[self.stop - 1].end
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The element as written."""
         return self.source.text(self.first, self.stop)
 
     def edited(self, edits: Iterable[Edit]) -> str:
-        """As it is written, with the edits inside it made."""
+        """Return the element as written, with the edits inside it applied."""
         weaver = Weaver(self.source.tokens.text)
         weaver.copy(self.start, self.end, list(edits))
         return weaver.done().text
 
     @property
     def flat(self) -> str:
-        """On one line, without comments."""
+        """The element on one line, without comments."""
         return self.flat_with(())
 
     def flat_with(self, edits: Iterable[Edit]) -> str:
-        """The same with the edits inside it made."""
-        new, after = {edit.start: edit for edit in edits}, 0
-        found, items = [], self.items
+        """Return the element on one line, with the edits inside it applied."""
+        edit_at = {edit.start: edit for edit in edits}
+        texts = []
+        after = 0  # where the last edit ends: tokens before it are replaced
+        items = self.items
         for item, following in zip(items, (*items[1:], items[-1]), strict=True):
-            edit = new.get(item.start)
+            edit = edit_at.get(item.start)
             if item.start >= after:
-                found += [edit.new if edit else item.text, " " if following.start > item.end else ""]
-            after = edit.end if edit else after
-        return "".join(found)
+                texts.append(edit.new if edit else item.text)
+                if following.start > item.end:
+                    texts.append(" ")
+            if edit:
+                after = edit.end
+        return "".join(texts)
 
     @property
     def inner(self) -> tuple["Element", ...]:
-        """The elements of the groups inside it."""
+        """The elements of the groups inside this one."""
         return tuple(element for part in self.parts for element in part)
 
     def walk(self) -> Iterator["Element"]:
-        """This element and all inside it."""
+        """Yield this element and all inside it, in the order of the text."""
         yield self
         for element in self.inner:
             yield from element.walk()
 
     def deep(self) -> Iterator["Element"]:
-        """The same, with what stands in the EXISTS of what queries select and of their clauses."""
+        """Yield what `walk` does, and the elements of EXISTS in the columns and clauses of queries."""
         yield self
         for element in self.inner:
             yield from element.deep()
 
     def over(self, source: Source) -> Self:
-        """The same over a source with other names."""
-        parts = tuple(tuple(element.over(source) for element in part) for part in self.parts)
+        """Return the same element over a source with other names."""
+        parts = tuple(_over(part, source) for part in self.parts)
         return replace(self, source=source, parts=parts)
 
     @property
-    def own(self) -> frozenset[str]:
-        """The variables that it mentions itself."""
+    def own_variables(self) -> frozenset[str]:
+        """Variables that the element mentions itself, outside the elements inside it."""
         return frozenset()
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """All that it mentions, blank nodes too."""
-        return self.own.union(*(e.variables for e in self.inner))
+        """Every variable that the element mentions, blank nodes included."""
+        return self.own_variables.union(*(e.variables for e in self.inner))
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """What it can bind."""
-        return self.own.union(*(e.bound for e in self.inner))
+        """Variables that the element can bind."""
+        return self.own_variables.union(*(e.bound for e in self.inner))
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """What all its solutions bind."""
+        """Variables that every solution of the element binds."""
         return frozenset()
 
     @cached_property
     def predicates(self) -> frozenset[str]:
-        """The IRIs in predicate position, in paths and in nested groups too."""
+        """The IRIs in predicate position, those in paths and nested groups included."""
         return frozenset().union(*(e.predicates for e in self.inner))
 
     @property
     def has_service(self) -> bool:
-        """Whether a SERVICE stands in it."""
+        """True if a SERVICE stands in the element."""
         return any(isinstance(e, Service) for e in self.walk())
+
+
+def _over(elements: Iterable[Element], source: Source) -> tuple[Element, ...]:
+    return tuple(element.over(source) for element in elements)
 
 
 class Group(Element):
@@ -226,53 +256,54 @@ class Group(Element):
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """What its elements always bind, and the name that it ranges over."""
-        return self.own | bound_variables(self.inner)
+        return self.own_variables | bound_variables(self.inner)
 
 
-class _Named(Element):
-    """A block with a name."""
+class _NamedBlock(Element):
+    """A block whose keyword is followed by a name."""
 
     @property
     def name(self) -> Token:
-        """An IRI, a prefixed name or a variable."""
+        """The name of the block: an IRI, a prefixed name or a variable."""
         return self.items[1]
 
     @property
-    def own(self) -> frozenset[str]:
-        """The name, where it is a variable."""
+    def own_variables(self) -> frozenset[str]:
+        """The name of the block, if it is a variable."""
         return names_in([self.name])
 
     @property
     def iri(self) -> str | None:
-        """The name in full."""
-        return None if self.name.kind is Kind.VAR else self.source.resolve(self.name)
+        """The IRI of the block's name, or None for a variable."""
+        if self.name.kind is Kind.VAR:
+            return None
+        return self.source.resolve(self.name)
 
 
-class Graph(_Named, Group):
-    """GRAPH: its patterns ask one graph, or each."""
+class Graph(_NamedBlock, Group):
+    """GRAPH: patterns over one graph, or over each if the name is a variable."""
 
 
 class WindowBlock(Graph):
-    """WINDOW: its patterns ask one window, or each."""
+    """WINDOW: patterns over one window, or over each if the name is a variable."""
 
 
-class Service(_Named):
-    """SERVICE: what another source is asked for."""
+class Service(_NamedBlock):
+    """SERVICE: a pattern that another source evaluates."""
 
     @property
     def silent(self) -> bool:
-        """Whether a failure is one solution that binds nothing."""
+        """True if a failure counts as one solution that binds nothing."""
         return self.items[1].is_word("SILENT")
 
     @property
     def name(self) -> Token:
-        """The token of the endpoint: an IRI or a variable."""
+        """The endpoint's token, an IRI or a variable."""
         return self.items[1 + self.silent]
 
     @property
     def group(self) -> Group:
-        """Its group with the brackets."""
+        """The pattern of the block, with its brackets."""
         return Group(self.source, self.first + 2 + self.silent, self.stop, self.parts)
 
 
@@ -281,12 +312,11 @@ class Union(Element):
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """What every branch binds."""
         return frozenset.intersection(*map(bound_variables, self.parts))
 
 
 class Optional(Element):
-    """OPTIONAL: what it binds, solutions may lack."""
+    """OPTIONAL: solutions may lack the variables that it binds."""
 
 
 class Lateral(Element):
@@ -294,24 +324,22 @@ class Lateral(Element):
 
 
 class _Closed(Element):
-    """What binds nothing outside."""
+    """An element that binds nothing outside."""
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """Nothing that others could join with."""
         return frozenset()
 
 
 class Minus(_Closed):
-    """MINUS: takes solutions away, and binds nothing."""
+    """MINUS: removes solutions, and binds nothing."""
 
 
 class Filter(_Closed):
     """FILTER; its groups are those of EXISTS."""
 
     @property
-    def own(self) -> frozenset[str]:
-        """All that it looks at."""
+    def own_variables(self) -> frozenset[str]:
         return names_in(self.items)
 
 
@@ -319,8 +347,7 @@ class Bind(Element):
     """BIND; its groups are those of EXISTS."""
 
     @property
-    def own(self) -> frozenset[str]:
-        """What it looks at, and what it sets."""
+    def own_variables(self) -> frozenset[str]:
         return names_in(self.items)
 
     @cached_property
@@ -330,7 +357,7 @@ class Bind(Element):
 
     @property
     def looked(self) -> frozenset[str]:
-        """What it looks at."""
+        """Variables that the expression reads."""
         return everything([self]) - self.bound
 
 
@@ -338,46 +365,43 @@ class Values(Element):
     """VALUES: a table in the text; UNDEF leaves a variable unbound."""
 
     @property
-    def own(self) -> frozenset[str]:
-        """The variables of its head."""
+    def own_variables(self) -> frozenset[str]:
         return names_in(self.items)
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """The same, but for UNDEF."""
-        return frozenset() if any(t.is_word("UNDEF") for t in self.items) else self.own
+        if any(t.is_word("UNDEF") for t in self.items):
+            return frozenset()
+        return self.own_variables
 
 
 @dataclass(frozen=True, eq=False)
 class TriplePattern(Element):
-    """Subject, predicate and object as written; where the subject is bracketed, it and all that follows."""
+    """A subject, predicate and object as written; with a bracketed subject, the subject and all that follows."""
 
     spans: tuple[Span, ...] = ()
 
     @property
     def text(self) -> str:
-        """A triple of its own, also where it shares its subject or predicate with others."""
+        """The triple as written out in full, even if it shares subject or predicate with others."""
         return " ".join(self.source.text(*span) for span in self.spans)
 
     def edited(self, edits: Iterable[Edit]) -> str:
-        """There is nothing in it to edit."""
-        del edits
+        del edits  # a triple pattern has no blocks inside that could be replaced
         return self.text
 
     @property
     def items(self) -> tuple[Token, ...]:
-        """Tokens of all its spans, as if they stood together."""
+        """The tokens of all spans, as if they stood together."""
         return tuple(item for span in self.spans for item in self.source.items[slice(*span)])
 
     @property
-    def own(self) -> frozenset[str]:
-        """The variables that its triples mention."""
+    def own_variables(self) -> frozenset[str]:
         return names_in(self.items)
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """All its variables: a triple that matches binds each of them."""
-        return self.own
+        return self.own_variables
 
     @cached_property
     def triples(self) -> tuple[Triple, ...]:
@@ -388,55 +412,59 @@ class TriplePattern(Element):
             expansion.add(subject, self.spans[1], self.spans[2])
         elif len(self.spans) == 2:
             expansion.properties(subject, *self.spans[1])
-        return tuple(expansion.found)
+        return tuple(expansion.triples)
 
     @property
     def alone(self) -> bool:
-        """Whether it shares neither subject nor predicate with another one."""
+        """True if it shares neither subject nor predicate with another pattern."""
         return len(self.items) == self.stop - self.first and not self.source.items[self.stop].is_mark(";", ",")
 
     @property
     def plain(self) -> Triple | None:
-        """Its one triple of three terms; nothing where it is more than that."""
+        """The triple, if there is only one and its terms have no parts; else None."""
         if len(self.triples) != 1 or len(self.spans) != 3:
             return None
-        terms = self.triples[0]
-        return None if any(isinstance(t, Path | Quoted) or str(t).startswith("_:[") for t in terms) else terms
+        triple = self.triples[0]
+        if any(isinstance(term, Path | Quoted) or str(term).startswith("_:[") for term in triple):
+            return None
+        return triple
 
     @cached_property
     def predicates(self) -> frozenset[str]:
-        """Those that are written in it."""
         found = set[str]()
-        for subject, predicate, value in self.triples:
-            found |= {predicate.value} if isinstance(predicate, NamedNode) else set()
-            for term in (subject, predicate, value):
-                found |= term.predicates if isinstance(term, Path) else term.iris if isinstance(term, Quoted) else set()
+        for triple in self.triples:
+            if isinstance(triple[1], NamedNode):
+                found.add(triple[1].value)
+            for term in triple:
+                if isinstance(term, Path):
+                    found |= term.predicates
+                elif isinstance(term, Quoted):
+                    found |= term.iris
         return frozenset(found - {f"{RDF}first", f"{RDF}rest"})
 
     @property
     def path(self) -> bool:
-        """Whether its predicate is a property path."""
+        """True if the predicate is a property path."""
         return len(self.spans) == 3 and self.spans[1][1] - self.spans[1][0] > 1
 
 
 @dataclass(frozen=True, eq=False)
 class Select(Element):
-    """A query or a sub-query: what is before its group, the group, and the clauses behind it."""
+    """A query or a sub-query: its head, its group, and the clauses behind the group."""
 
     opening: int = 0
-    """the token that opens the group; `stop` where there is none"""
+    """the token that opens the group; `stop` if there is none"""
     expressions: tuple[tuple[Element, ...], ...] = ()
-    """the groups of EXISTS in what it selects and in its clauses"""
+    """the groups of EXISTS in columns and clauses"""
 
     def deep(self) -> Iterator[Element]:
-        """With what stands in the EXISTS of its expressions."""
         yield from super().deep()
         for element in (e for group in self.expressions for e in group):
             yield from element.deep()
 
     @property
     def head(self) -> tuple[Token, ...]:
-        """What stands before the group."""
+        """The tokens before the group."""
         return self.source.items[self.first : self.opening]
 
     @cached_property
@@ -446,66 +474,71 @@ class Select(Element):
 
     @cached_property
     def columns(self) -> dict[str, tuple[Token, ...]]:
-        """What it shows, by name, with the expressions of what it computes."""
+        """Columns by name, with the expressions of those that are computed."""
         return dict(columns(self.source.tokens, self.first, self.opening))
 
     @property
     def distinct(self) -> Token | None:
-        """The word DISTINCT or REDUCED, where there is one."""
+        """The word DISTINCT or REDUCED, if there is one."""
         return next((t for t in self.head[1:2] if t.is_word("DISTINCT", "REDUCED")), None)
 
     @property
     def star(self) -> bool:
-        """Whether it shows all that there is."""
+        """True if the query is a SELECT *."""
         return self.head[1 + (self.distinct is not None)].is_mark("*")
 
     def has(self, *clauses: str) -> bool:
-        """Whether one of these clauses stands behind the group."""
+        """Return whether one of these clauses stands behind the group."""
         return any(t.is_word(*clauses) for t in self.tail)
 
     @cached_property
     def aggregated(self) -> bool:
-        """Whether its solutions are groups."""
+        """True if the solutions are groups."""
         return self.has("GROUP", "HAVING") or any(t.is_word(*AGGREGATES) for t in (*self.head, *self.tail))
 
     @cached_property
     def grouped(self) -> frozenset[str]:
         """The variables that GROUP BY names as they are, not inside an expression."""
-        found, inside = list[Token](), False
-        for token in _outside(self.tail):
-            inside = token.is_word("GROUP") or (inside and not token.is_word(*CLAUSES))
-            found += [token] if inside else []
+        found = list[Token]()
+        in_clause = False
+        for token in _outside_parentheses(self.tail):
+            in_clause = token.is_word("GROUP") or (in_clause and not token.is_word(*CLAUSES))
+            if in_clause:
+                found.append(token)
         return names_in(found)
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """What it shows, and nothing else."""
+        """The columns: variables inside that are no columns do not exist outside."""
         return frozenset(self.columns).union(*(e.bound for e in self.inner if self.star))
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """Of its variables, no others than those that it shows."""
         return self.variables
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """Of what it shows, what its group always binds."""
         return self.bound & bound_variables(self.inner)
 
     @cached_property
     def passing(self) -> frozenset[str]:
-        """What it shows as it is: of groups what it groups by, and none where it is cut off.
+        """Columns whose values may restrict the solutions inside without changing the other columns.
 
-        Values of these may leave out solutions inside without changing what the rest shows.
+        These are variables shown as they are; in a query with groups, those that it groups by; none with LIMIT or
+        OFFSET.
         """
         if self.has("LIMIT", "OFFSET"):
             return frozenset()
-        shown = self.bound if self.star else frozenset(name for name, made in self.columns.items() if not made)
-        return shown & self.grouped if self.aggregated else shown
+        columns = self.bound
+        if not self.star:
+            columns = frozenset(name for name, expression in self.columns.items() if not expression)
+        if self.aggregated:
+            return columns & self.grouped
+        return columns
 
 
 def columns(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
-    """The variables between SELECT and the group, with the expressions that some of them stand for."""
+    """Yield the columns between SELECT and the group, with the expressions of those that are computed."""
     index = first
     while index < stop:
         token, close = tokens.items[index], tokens.closing.get(index, index)
@@ -517,7 +550,7 @@ def columns(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[str, tuple[
 
 
 def group_names(tokens: Tokens, first: int) -> list[str]:
-    """The variables that groups have: what GROUP BY names as it is, or gives a name to."""
+    """Return the variables of groups: those that GROUP BY names as they are, or gives a name to."""
     stop = len(tokens.items)
     start = next((n for n in range(first, stop) if tokens.items[n].is_word("GROUP")), stop)
     end = next((n for n in range(start + 1, stop) if tokens.items[n].is_word(*CLAUSES)), stop)
@@ -526,26 +559,26 @@ def group_names(tokens: Tokens, first: int) -> list[str]:
 
 @dataclass(eq=False)
 class _Expansion:
-    """The triples of a sentence, bracketed nodes and collections taken apart."""
+    """The expansion of a sentence into triples, bracketed nodes and collections included."""
 
     source: Source
-    found: list[Triple] = field(default_factory=list)
+    triples: list[Triple] = field(default_factory=list)
 
     def properties(self, subject: Position, first: int, stop: int) -> None:
-        """The triples of `p o, o ; p o`."""
+        """Add the triples of `p o, o ; p o`."""
         for verb, value in statements(self.source.tokens, first, stop):
             self.add(subject, verb, value)
 
     def add(self, subject: Position, verb: Span, value: Span) -> None:
-        """One triple, and those of its object."""
-        at = len(self.found)
-        self.found.insert(at, (subject, self._predicate(*verb), self.node(*value)))
+        """Add a triple, and those of its object behind it."""
+        at = len(self.triples)
+        self.triples.insert(at, (subject, self._predicate(*verb), self.node(*value)))
 
     def node(self, first: int, stop: int) -> Position:
-        """The term that stands for a node, whose own triples are found too."""
+        """Return the term that stands for a node, whose own triples are added."""
         token = self.source.items[first]
         if token.is_mark("["):
-            name = _nameless(token)
+            name = _node_name(token)
             self.properties(name, first + 1, stop - 1)
             return name
         if token.is_mark("("):
@@ -554,49 +587,57 @@ class _Expansion:
             return token.text[1:]
         if token.kind is Kind.BLANK:
             return token.text
-        return NamedNode(self.source.resolve(token)) if token.is_name else self._literal(first, stop)
+        if token.is_name:
+            return NamedNode(self.source.resolve(token))
+        return self._literal(first, stop)
 
     def _predicate(self, first: int, stop: int) -> Position:
-        iri = self.source.iri(self.source.items[first])
-        if stop - first > 1 or (iri is None and self.source.items[first].kind is not Kind.VAR):
+        token = self.source.items[first]
+        iri = self.source.iri(token)
+        if stop - first > 1 or (iri is None and token.kind is not Kind.VAR):
             return Path(*self.source.in_full(first, stop))
-        return self.source.items[first].text[1:] if iri is None else NamedNode(iri)
+        if iri is None:
+            return token.text[1:]
+        return NamedNode(iri)
 
     def _collection(self, first: int, stop: int) -> Position:
-        """Cells of rdf:first and rdf:rest."""
+        """Add the cells of a collection, linked by rdf:first and rdf:rest, and return the first."""
+        nil = NamedNode(f"{RDF}nil")
         head: Position | None = None
-        cell: Position = NamedNode(f"{RDF}nil")
+        last: Position = nil
         while first < stop:
-            end, new = node_end(self.source.tokens, first, stop), _nameless(self.source.items[first], "(")
+            cell = _node_name(self.source.items[first], "(")
             if head is None:
-                head = new
+                head = cell
             else:
-                self.found.append((cell, NamedNode(f"{RDF}rest"), new))
-            self.found.append((new, NamedNode(f"{RDF}first"), self.node(first, end)))
-            first, cell = end, new
+                self.triples.append((last, NamedNode(f"{RDF}rest"), cell))
+            end = node_end(self.source.tokens, first, stop)
+            self.triples.append((cell, NamedNode(f"{RDF}first"), self.node(first, end)))
+            first = end
+            last = cell
         if head is None:
-            return cell
-        self.found.append((cell, NamedNode(f"{RDF}rest"), NamedNode(f"{RDF}nil")))
+            return nil
+        self.triples.append((last, NamedNode(f"{RDF}rest"), nil))
         return head
 
     def _literal(self, first: int, stop: int) -> Position:
-        """A literal; what is none is a quoted triple."""
-        written, _ = self.source.in_full(first, stop)
-        try:
-            found: list[Quad] = list(parse(f"<a:a> <a:a> {written} .", format=RdfFormat.TURTLE))
-        except SyntaxError:
-            found = []
-        value = found[0].object if len(found) == 1 else None
-        return value if isinstance(value, Literal) else Quoted(*self.source.in_full(first, stop, " "))
+        """Return a literal, or a quoted triple if the text is not a literal."""
+        text, _ = self.source.in_full(first, stop)
+        quads: list[Quad] = []
+        with suppress(SyntaxError):
+            quads = list(parse(f"<a:a> <a:a> {text} .", format=RdfFormat.TURTLE))
+        if len(quads) == 1 and isinstance(quads[0].object, Literal):
+            return quads[0].object
+        return Quoted(*self.source.in_full(first, stop, " "))
 
 
-def _nameless(token: Token, mark: str = "[") -> str:
-    """The name of a node that has none in the text."""
+def _node_name(token: Token, mark: str = "[") -> str:
+    """Return a name for a node that has none in the text."""
     return f"_:{mark}{token.start}"
 
 
 def statements(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[Span, Span]]:
-    """The predicates and objects of one subject."""
+    """Yield predicate and object of every triple of one subject."""
     while first < stop:
         verb = first, path_end(tokens, first, stop)
         value = verb
@@ -619,16 +660,20 @@ def _objects(tokens: Tokens, first: int, stop: int) -> Iterator[Span]:
 
 
 def node_end(tokens: Tokens, first: int, stop: int) -> int:
-    """The end of one term, which may be bracketed, or a literal with its type or language."""
+    """Return the end of one term, which may be bracketed, or a literal with its type or language."""
     items = tokens.items
     if items[first].is_mark("<<"):
         return _quoted_end(tokens, first, stop)
     if first in tokens.closing:
         return tokens.closing[first] + 1
     end = first + 1
-    if items[first].kind is Kind.STRING and end < stop:
-        return min(end + 2, stop) if items[end].is_mark("^^") else end + (items[end].kind is Kind.LANG)
-    return end + (items[first].is_mark("+", "-") and end < stop and items[end].kind is Kind.NUMBER)
+    if end >= stop:
+        return end
+    if items[first].kind is Kind.STRING:
+        if items[end].is_mark("^^"):
+            return min(end + 2, stop)
+        return end + (items[end].kind is Kind.LANG)
+    return end + (items[first].is_mark("+", "-") and items[end].kind is Kind.NUMBER)
 
 
 def _quoted_end(tokens: Tokens, first: int, stop: int) -> int:
@@ -641,7 +686,7 @@ def _quoted_end(tokens: Tokens, first: int, stop: int) -> int:
 
 
 def path_end(tokens: Tokens, index: int, stop: int) -> int:
-    """The end of a predicate: a variable, a name, or a property path."""
+    """Return the end of a predicate: a variable, a name, or a property path."""
     items = tokens.items
     while index < stop:
         while index < stop and items[index].is_mark("^", "!"):
@@ -657,17 +702,17 @@ def path_end(tokens: Tokens, index: int, stop: int) -> int:
 
 
 def bound_variables(elements: Iterable[Element]) -> frozenset[str]:
-    """What every solution of a join of these elements binds."""
+    """Return the variables that every solution of a join of these elements binds."""
     return frozenset().union(*(element.always for element in elements))
 
 
 def everything(elements: Iterable[Element]) -> frozenset[str]:
-    """Every variable that stands anywhere in these elements, shown or not."""
+    """Return every variable that stands anywhere in these elements, also below a column list that hides it."""
     return frozenset().union(*(inner.variables for outer in elements for inner in outer.walk()))
 
 
-def _outside(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Those that are in no parentheses."""
+def _outside_parentheses(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Yield the tokens outside parentheses."""
     depth = 0
     for token in tokens:
         depth += token.is_mark("(") - token.is_mark(")")

@@ -28,7 +28,7 @@ def changed(query: Query, **changes: Any) -> Query:
 
 @pytest.mark.parametrize("dialect", ["csparql", "sparqlstream"])
 def test_two_windows_over_one_stream_cannot_be_told_apart_where_windows_have_no_names(dialect: str) -> None:
-    with pytest.raises(DialectError, match=r"cannot ask one window alone.*; RSP-QL and CQELS-QL can \(.*<http://e/l>"):
+    with pytest.raises(DialectError, match=r"cannot query a window apart.*; RSP-QL and CQELS-QL can \(.*<http://e/l>"):
         to_dialect(NAMED, dialect)
 
 
@@ -59,8 +59,8 @@ def test_csparql_is_always_rstream() -> None:
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        (changed(MERGED, t0=5), "cannot say when a window starts; RSP-QL can"),
-        (changed(MERGED, closure=Closure.LEFT_OPEN), "cannot say which end of a window belongs to it; RSP-QL can"),
+        (changed(MERGED, t0=5), "cannot set when a window starts; RSP-QL can"),
+        (changed(MERGED, closure=Closure.LEFT_OPEN), "cannot set which end of a window belongs to it; RSP-QL can"),
         (replace(MERGED, times=replace(MERGED.times, report=(Report.NON_EMPTY,))), "cannot choose the report policy"),
         (changed(MERGED, step=None), "C-SPARQL has no window"),
     ],
@@ -81,7 +81,7 @@ def test_a_window_that_a_dialect_does_not_have_names_those_that_do() -> None:
 
 def test_a_window_variable_is_rspqls_alone() -> None:
     query = parse("SELECT ISTREAM ?w FROM NAMED WINDOW <w> ON <s> [NOW] { WINDOW ?w { ?a ?b ?c } }")
-    with pytest.raises(DialectError, match="cannot ask the windows by a variable; RSP-QL can"):
+    with pytest.raises(DialectError, match="cannot query windows by a variable; RSP-QL can"):
         to_dialect(query, "cqels")
 
 

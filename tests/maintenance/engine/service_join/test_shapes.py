@@ -173,7 +173,7 @@ LOOKING = {
     ),
     "BIND that joins": (
         f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?x :discussedBy ?u . ?u :followers ?n BIND(?x AS ?t) }} }}",
-        r"makes \?t, which joins; move it behind the SERVICE block",
+        r"computes \?t, which joins; move it behind the SERVICE block",
     ),
 }
 
