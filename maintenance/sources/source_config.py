@@ -260,11 +260,6 @@ class SourceConfig(BaseModel):
         description="learned: change rates from what refreshes reveal; published: dates that the source tells (HTTP "
         "headers, data)",
     )
-    periodic: bool = Field(
-        default=False,
-        description="published: a value lasts as long as the one before it (otherwise: as long as values last on "
-        "average)",
-    )
     survival: bool = Field(
         default=False,
         description="published: a value lasts as long as those of this source were seen to last, by the times of their "
@@ -308,11 +303,9 @@ class SourceConfig(BaseModel):
                 raise ValueError(f"{changed[0]} is for sources {'over HTTP' if owner == 'remote' else f'with {owner}'}")
         if given[0] == "resources" and self.batch > 1:
             raise ValueError("batch: a document is about one key, so a request for resources holds 1 key")
-        told = self.modified or self.periodic or self.survival or self.annotations is not Annotation.NONE
+        told = self.modified or self.survival or self.annotations is not Annotation.NONE
         if self.knowledge == "learned" and told:
-            raise ValueError("modified, periodic, survival and annotations are for knowledge: published")
-        if self.periodic and self.survival:
-            raise ValueError("periodic and survival say different things of what follows: give one of them")
+            raise ValueError("modified, survival and annotations are for knowledge: published")
         return self
 
 

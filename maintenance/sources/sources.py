@@ -7,7 +7,6 @@ and predicate. It makes a source that changes in event time, for tests, demonstr
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -157,7 +156,7 @@ def load_source(written: str) -> Source:
 
 def source_of(config: SourceConfig) -> Source:
     """A source ready for use; its threads and connections start with the first request."""
-    known: Callable[[], ChangeModel] = Survival if config.survival else partial(Published, config.periodic)
+    known: Callable[[], ChangeModel] = Survival if config.survival else Published
     return Source(
         _transport(config),
         tuple(config.volatile),

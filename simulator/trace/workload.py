@@ -32,7 +32,7 @@ class Workload(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sns: int = Field(default=50, ge=1, description="lookup keys alive at any time")
+    sns: int = Field(default=50, ge=1, description="lookup keys")
     srs: int = Field(default=50, ge=1, description="cached entries")
     edges: int = Field(
         default=1000, ge=1, description="distinct edges between lookup keys and entries, drawn at random"
@@ -83,12 +83,6 @@ class Workload(BaseModel):
     )
     burst_size: int = Field(default=20, ge=1, description="arrivals of a burst")
     burst_ms: Milliseconds = Field(default=1000, description="length of a burst")
-    churn_per_minute: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="share of the lookup keys replaced by new ones, with new edges, per minute",
-    )
     duration_ms: Milliseconds = Field(
         default=50_000, description="time from the first arrival to the end: 50 steps of 1 s"
     )
@@ -97,10 +91,10 @@ class Workload(BaseModel):
     def _fits(self) -> Self:
         if self.edges > self.sns * self.srs:
             raise ValueError(f"edges is {self.edges}; {self.sns} × {self.srs} distinct edges are all that there are")
-        if not self.shared and (self.edges != self.srs or self.srs % self.sns or self.churn_per_minute):
+        if not self.shared and (self.edges != self.srs or self.srs % self.sns):
             raise ValueError(
                 f"shared is false, with {self.sns} keys, {self.srs} entries and {self.edges} edges: there must be as "
-                "many edges as entries, the same number for each key, and no churn"
+                "many edges as entries, and the same number for each key"
             )
         for name in ("change_interval_ms", "arrival_interval_ms"):
             low, high = getattr(self, name)
@@ -132,7 +126,7 @@ def generate(workload: Workload, seed: int) -> Trace:
         arrivals,
         population.edges,
         changes,
-        np.arange(population.birth.size),
+        np.arange(workload.sns),
         np.arange(workload.srs),
         schedule if fixed else Schedule(schedule.interval_ms),
     )
@@ -148,49 +142,29 @@ class _Streams:
     arrival_intervals: np.random.Generator
     arrivals: np.random.Generator
     bursts: np.random.Generator
-    lives: np.random.Generator
 
     @classmethod
     def of(cls, seed: int) -> "_Streams":
-        return cls(*(np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(7)))
+        return cls(*(np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(6)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Population:
-    """Every SN that ever lives: its place (one alive per place), its life in ms after t0, edges, arrival interval."""
+    """The lookup keys: their edges, and the mean arrival interval of each in ticks (see `_Clock`)."""
 
-    place: Ints
-    birth: Floats
-    death: Floats
     edges: Edges
     interval: Floats
 
 
 def _population(workload: Workload, streams: _Streams) -> _Population:
-    place, birth, death = _lives(workload, streams.lives)
-    everyone = place.size
-    # With churn the table grows so that as many edges as asked for belong to SNs alive at any time, on average.
-    count = round(workload.edges * everyone / workload.sns)
     if workload.shared:
-        edges = draw_edges(streams.edges, everyone, workload.srs, count, workload.degree_skew)
+        edges = draw_edges(streams.edges, workload.sns, workload.srs, workload.edges, workload.degree_skew)
     else:
         edges = own_edges(workload.sns, workload.srs)
-    interval = streams.arrival_intervals.uniform(*workload.arrival_interval_ms, everyone)
-    degree = np.bincount(edges.sn, minlength=everyone)
+    interval = streams.arrival_intervals.uniform(*workload.arrival_interval_ms, workload.sns)
+    degree = np.bincount(edges.sn, minlength=workload.sns)
     interval = _correlated(streams.arrival_intervals, interval, degree, workload.arrival_degree_correlation)
-    return _Population(place, birth, death, edges, interval)
-
-
-def _lives(workload: Workload, rng: np.random.Generator) -> tuple[Ints, Floats, Floats]:
-    """At every place a first SN from t0 on, replaced by the next at the instants of a Poisson process."""
-    replaced = rng.poisson(workload.churn_per_minute * workload.duration_ms / 60_000, workload.sns)
-    births = rng.uniform(0, workload.duration_ms, int(replaced.sum()))
-    place = np.concatenate([np.arange(workload.sns), np.repeat(np.arange(workload.sns), replaced)])
-    birth = np.concatenate([np.zeros(workload.sns), births])
-    order = np.lexsort((birth, place))
-    place, birth = place[order], birth[order]
-    last = np.append(place[1:] != place[:-1], True)
-    return place, birth, np.where(last, workload.duration_ms, np.roll(birth, -1))
+    return _Population(edges, interval)
 
 
 def _correlated(rng: np.random.Generator, intervals: Floats, degree: Ints, correlation: float) -> Floats:
@@ -270,19 +244,17 @@ def _renewals(rng: np.random.Generator, interval: Ints, shape: float, end: int) 
 
 def _arrivals(workload: Workload, population: _Population, streams: _Streams) -> Iterator[Arrivals]:
     """Poisson arrivals block by block, sorted as one number each: time · SNs + SN."""
-    rng, sns, clock = streams.arrivals, population.place.size, _Clock.of(workload)
-    birth, death = clock.ticks(population.birth), clock.ticks(population.death)
-    given = np.append(_first(workload, population, rng), _bursts(workload, population, streams.bursts))
+    rng, sns, clock = streams.arrivals, workload.sns, _Clock.of(workload)
+    last = float(clock.ticks(np.array(float(workload.duration_ms))))
+    given = np.append(_first(workload, population, rng), _bursts(workload, streams.bursts))
     given.sort()
-    expected = float(((death - birth) / population.interval).sum())
-    bounds = np.linspace(0.0, float(death.max()), int(expected // BLOCK) + 2)
+    expected = float((last / population.interval).sum())
+    bounds = np.linspace(0.0, last, int(expected // BLOCK) + 2)
     ends = np.searchsorted(given, (workload.t0 + np.ceil(clock.time(bounds)).astype(np.int64) + 1) * sns)
     ends[0] = 0
     for low, high, begin, end in zip(bounds[:-1], bounds[1:], ends[:-1], ends[1:], strict=True):
-        alive = np.maximum(birth, low)
-        length = np.maximum(np.minimum(death, high) - alive, 0)
-        sn = np.repeat(np.arange(sns), rng.poisson(length / population.interval))
-        ticks = alive[sn] + rng.random(sn.size) * length[sn]
+        sn = np.repeat(np.arange(sns), rng.poisson((high - low) / population.interval))
+        ticks = low + rng.random(sn.size) * (high - low)
         t_ms = workload.t0 + np.ceil(clock.time(ticks)).astype(np.int64)
         keys = np.concatenate([given[begin:end], t_ms * sns + sn])
         keys.sort()
@@ -290,22 +262,20 @@ def _arrivals(workload: Workload, population: _Population, streams: _Streams) ->
 
 
 def _first(workload: Workload, population: _Population, rng: np.random.Generator) -> int:
-    """The arrival at t0, as a key: it may be of any SN that is alive, by its rate."""
-    rate = np.where(population.birth == 0, 1 / population.interval, 0.0).cumsum()
+    """Draw the arrival at t0, as a key: it may be of any SN, by its rate."""
+    rate = (1 / population.interval).cumsum()
     sn = min(int(np.searchsorted(rate, rng.random() * rate[-1], side="right")), rate.size - 1)
     return workload.t0 * rate.size + sn
 
 
-def _bursts(workload: Workload, population: _Population, rng: np.random.Generator) -> Ints:
-    """All arrivals of bursts, as keys; a burst ends with the life of its SN."""
+def _bursts(workload: Workload, rng: np.random.Generator) -> Ints:
+    """Draw all arrivals of bursts, as keys; what would come after the trace's end is left out."""
     number = rng.poisson(workload.bursts_per_minute * workload.duration_ms / 60_000)
-    place, start = rng.integers(workload.sns, size=number), rng.uniform(0, workload.duration_ms, number)
-    span = workload.duration_ms + 1
-    owner = np.searchsorted(population.place * span + population.birth, place * span + start, side="right") - 1
+    owner, start = rng.integers(workload.sns, size=number), rng.uniform(0, workload.duration_ms, number)
     sn = np.repeat(owner, workload.burst_size)
     time = np.repeat(start, workload.burst_size) + rng.random(sn.size) * workload.burst_ms
-    keys: Ints = (workload.t0 + np.ceil(time).astype(np.int64)) * population.place.size + sn
-    return keys[time < population.death[sn]]
+    keys: Ints = (workload.t0 + np.ceil(time).astype(np.int64)) * workload.sns + sn
+    return keys[time < workload.duration_ms]
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ SOURCES = [
     b"resources:\n- subject: http://e/{id}\n  url: http://localhost/{id}\n  predicates:\n    http://e/p: a.b\n"
     b"    http://e/q: {path: c, iri: 'http://e/{id}'}\nvolatile: http://e/p\n"
     b"auth: {bearer: TOKEN}\nlimits: 10/s,1000/day\n",
-    b"data: x.ttl\nchanges: x.nq\nvolatile: [urn:v]\nannotations: reification\nperiodic: true\nknowledge: published\n",
+    b"data: x.ttl\nchanges: x.nq\nvolatile: [urn:v]\nannotations: reification\nknowledge: published\n",
 ]
 
 

@@ -50,13 +50,9 @@ def test_the_example_is_a_source() -> None:
         (SPARQL + "method: put\n", "method: it must be 'auto', 'get' or 'post', not 'put'"),
         (
             SPARQL + "modified: http://e/m\n",
-            "modified, periodic, survival and annotations are for knowledge: published",
+            "modified, survival and annotations are for knowledge: published",
         ),
-        (SPARQL + "survival: true\n", "modified, periodic, survival and annotations are for knowledge"),
-        (
-            SPARQL + "knowledge: published\nperiodic: true\nsurvival: true\n",
-            "periodic and survival say different things",
-        ),
+        (SPARQL + "survival: true\n", "modified, survival and annotations are for knowledge"),
         ("sparql: localhost:7878\n", "sparql: 'localhost:7878' is no address of an HTTP service"),
         ("sparql: http://host:99999/\n", "sparql: 'http://host:99999/' has no port that can be"),
         ("sparql: http://host:port/\n", "sparql: 'http://host:port/' has no port that can be"),

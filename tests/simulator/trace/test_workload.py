@@ -1,7 +1,6 @@
 """The generator draws what its settings say: counts exactly, laws as far as a fixed seed shows."""
 
 import time
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +42,6 @@ def workloads(draw: st.DrawFn) -> Workload:
         modulation=tuple(draw(st.lists(st.floats(0.5, 2), min_size=1, max_size=3))),
         modulation_period_ms=draw(st.integers(1, 5000)),
         bursts_per_minute=draw(st.sampled_from([0, 10])),
-        churn_per_minute=draw(st.sampled_from([0, 5])),
         duration_ms=draw(st.integers(1, 20_000)),
     )
 
@@ -275,20 +273,9 @@ def test_bursts_add_crowds_of_one_sn() -> None:
     assert max(densest) >= 20
 
 
-def test_churn_replaces_sns_and_keeps_the_number_alive() -> None:
-    workload = Workload(sns=200, edges=2000, churn_per_minute=0.5, duration_ms=240_000)
-    trace = generate(workload, 19)
-    assert trace.sns == pytest.approx(200 + 4 * 100, rel=0.15)
-    assert len(trace.edges) == 10 * trace.sns
-    rates = [len(trace.arrivals_between(a, b)) for a, b in pairwise(range(trace.t0, trace.t0 + 240_001, 60_000))]
-    assert np.allclose(rates, np.mean(rates), rtol=0.05)
-    first, last = (np.unique(trace.arrivals_between(a, a + 20_000).sn) for a in (trace.t0, trace.t0 + 220_000))
-    assert np.intersect1d(first, last).size < 100
-
-
 def test_blocks_make_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("freshkeeper.simulator.trace.workload.BLOCK", 200)
-    workload = Workload(modulation=(1.0, 0.95), bursts_per_minute=10, churn_per_minute=1)
+    workload = Workload(modulation=(1.0, 0.95), bursts_per_minute=10)
     trace = generate(workload, 20)
     assert len(trace.arrivals) > 1000
     assert np.all(np.diff(trace.arrivals.t_ms) >= 0)
