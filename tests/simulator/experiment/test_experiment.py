@@ -157,16 +157,37 @@ LONG: dict[str, Any] = {
 }
 
 
+BLOCKING_POLICY = """
+import time
+from pathlib import Path
+
+import numpy as np
+
+from freshkeeper import Ranked
+
+
+class Blocking(Ranked):
+    name = "blocking"
+
+    def score(self, round):
+        while any(Path("run", "parts").glob("*.arrow")):
+            time.sleep(0.01)
+        return np.zeros(len(round.keys))
+"""
+"""A policy that never comes to an end once the first run of the experiment is finished."""
+
+
 class Command:
     """A `freshkeeper simulate` of the long experiment in a process group of its own; one job needs no other process."""
 
-    def __init__(self, directory: Path, *options: str, jobs: int = 2) -> None:
+    def __init__(self, directory: Path, *options: str, jobs: int = 2, policies: str = LONG["policies"]) -> None:
         self.out = directory / "run"
         config = directory / "long.yaml"
-        config.write_text(yaml.safe_dump(LONG))
+        config.write_text(yaml.safe_dump(LONG | {"policies": policies}))
         arguments = ["simulate", str(config), "--out", str(self.out), "--jobs", str(jobs), "--no-report", *options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "freshkeeper", *arguments],
+            cwd=directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -269,7 +290,8 @@ def test_a_worker_that_is_killed_is_said_in_one_line_and_the_run_goes_on_from_th
 @pytest.mark.slow
 @needs_proc
 def test_an_interrupt_is_said_in_one_line(tmp_path: Path) -> None:
-    command = Command(tmp_path)
+    (tmp_path / "blocking.py").write_text(BLOCKING_POLICY)
+    command = Command(tmp_path, policies="blocking:Blocking")
     assert command.wait_for(1)
     os.killpg(command.process.pid, signal.SIGINT)
     code, out, err = command.end()
