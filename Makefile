@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 PROCESSES ?= 3  # on two cores: tests that wait by the clock leave none idle
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
-PROGRAMS := scripts/check-prose scripts/cohesion scripts/run-notebooks scripts/write-lock scripts/write-sbom
+PROGRAMS := scripts/check-prose scripts/cohesion scripts/compare-figures scripts/figures.py scripts/run-notebooks scripts/write-lock scripts/write-sbom
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
@@ -23,7 +23,7 @@ check: .venv/ready          ## lint, format, types (tests, benchmarks and script
 	$(BIN)/ruff check --extend-select ARG,D1 --ignore D102,D103,D105,D107 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=benchmarks $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)
+	MYPYPATH=benchmarks:scripts $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-prose --quiet
 
