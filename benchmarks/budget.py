@@ -14,13 +14,13 @@ from typing import Any
 from stopwatch import show
 
 from freshkeeper.simulator.budget.answer import TRIFLE, answer
-from freshkeeper.simulator.budget.cache_reads import Reads
-from freshkeeper.simulator.budget.caches import Caches
 from freshkeeper.simulator.budget.played import played
-from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.point import MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
+from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+from freshkeeper.simulator.experiment.ttl_caches.caches import Caches
 
 PACE = {"change_interval_ms": [3000, 120_000], "arrival_interval_ms": [2000, 15_000]}
 POISSON = {**PACE, "change_law": "poisson"}
@@ -36,7 +36,7 @@ def ahead(name: str, **keys: Any) -> list[str]:
     """One row: both freshnesses and the difference."""
     chosen = resolve({"policies": "plan", "knowledge": "learned", "budget": BUDGET, "bound": "never", **keys})
     tasks = [task_of(chosen, 0, seed) for seed in chosen.seed_list]
-    ours = Measured([played(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None)
+    ours = MeasuredPoint([played(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None)
     theirs, _ = Caches([Reads.of(task) for task in tasks], tasks[0].warm_up, chosen.trace is None).spending(
         ours.requests
     )

@@ -27,8 +27,8 @@ from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.plan import Plan
 from freshkeeper.policies.sbm import Sbm
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Task
 
 NODES, MAPPINGS, HORIZON, GAMMA = 100_000, 100_000, 4, 1_000
 SPEC = WindowSpec(range=HORIZON, step=1)

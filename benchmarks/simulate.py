@@ -19,9 +19,9 @@ import simpy
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Task
 
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 WEEK, QUARTER, BUDGET = 7 * 86_400_000, 6 * 3_600_000, 5

@@ -12,8 +12,8 @@ import numpy as np
 from stopwatch import show
 
 from freshkeeper.simulator.experiment.experiment_config import Setting, resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.stepped import Steps, stepped
-from freshkeeper.simulator.world.task import Task
 
 SEEDS, EVALUATIONS = 30, 900
 PARTS = {"before": (200, 300), "changes 2.5 x": (400, 600), "and load 3 x": (700, 900)}

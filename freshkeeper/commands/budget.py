@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from freshkeeper.simulator.budget.answer import Answer
-    from freshkeeper.simulator.budget.point import Point
     from freshkeeper.simulator.budget.question import Question
+    from freshkeeper.simulator.experiment.point import Point
     from freshkeeper.simulator.experiment.replay import Replay
 
 KEYS = ("policies", "knowledge", "case", "bank", "window", "step", "start", "seeds")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from freshkeeper.simulator.budget.cache_reads import Reads
-from freshkeeper.simulator.budget.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
-from freshkeeper.simulator.budget.point import Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import least_budget, with_a_curve
 from freshkeeper.simulator.budget.tries import Progress, Tries
+from freshkeeper.simulator.experiment.point import Point
 from freshkeeper.simulator.experiment.run_parts import task_of
+from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+from freshkeeper.simulator.experiment.ttl_caches.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
 from freshkeeper.simulator.report.intervals import Estimate
 
 TRIFLE = 0.03

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from freshkeeper.maintenance.base.files import whole, writing
 from freshkeeper.simulator.budget import words
 from freshkeeper.simulator.budget.answer import Answer, Needed
-from freshkeeper.simulator.budget.caches import NAMES
-from freshkeeper.simulator.budget.point import Point
+from freshkeeper.simulator.experiment.point import Point
+from freshkeeper.simulator.experiment.ttl_caches.caches import NAMES
 from freshkeeper.simulator.report import charts
 from freshkeeper.simulator.report.amounts import duration, percent, percent_with_interval
 from freshkeeper.simulator.report.drawing import Figure, Rows, View, short

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings
-from freshkeeper.simulator.world.task import Task
+from freshkeeper.simulator.experiment.point import EvaluationSeries
+from freshkeeper.simulator.experiment.task import Task
 
 
-def played(task: Task, chosen: PolicySettings) -> Series:
+def played(task: Task, chosen: PolicySettings) -> EvaluationSeries:
     """Run the policy in the simulated world."""
     policy = chosen.make()
     if hasattr(policy, "foresee"):
@@ -23,4 +23,4 @@ def played(task: Task, chosen: PolicySettings) -> Series:
         whole, part = truth.weigh(manager, evaluation, evaluation.counts, new)
         rows.append((float(evaluation.record.requests), *whole, *part))
     manager.ledger.check()
-    return Series.of(rows)
+    return EvaluationSeries.of(rows)

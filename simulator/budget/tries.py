@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from typing import Any
 
-from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.budget.played import played
-from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import Search
 from freshkeeper.simulator.experiment.experiment import follow_parent
 from freshkeeper.simulator.experiment.experiment_config import Experiment
+from freshkeeper.simulator.experiment.point import EvaluationSeries, MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
 
 Progress = Callable[[Point], None]
@@ -38,8 +37,8 @@ class Tries:
     question: Question
     warm_up: int
     progress: Progress | None = None
-    known: dict[Try, Measured] = field(default_factory=dict)
-    _parts: dict[Try, dict[int, Series]] = field(default_factory=dict)
+    known: dict[Try, MeasuredPoint] = field(default_factory=dict)
+    _parts: dict[Try, dict[int, EvaluationSeries]] = field(default_factory=dict)
 
     def points(self, title: str) -> list[Point]:
         """Those of one policy, by budget."""
@@ -49,7 +48,7 @@ class Tries:
     def search(self, searches: Mapping[str, Search], jobs: int) -> dict[str, float | None]:
         """Let all searches run to their ends; gives what each found."""
         found: dict[str, float | None] = {}
-        waiting: dict[Future[Series], tuple[Try, int]] = {}
+        waiting: dict[Future[EvaluationSeries], tuple[Try, int]] = {}
         with _executor(jobs) as pool:
             for title, search in searches.items():
                 waiting |= self._asked(pool, title, search, next(search))
@@ -67,31 +66,31 @@ class Tries:
 
     def _asked(
         self, pool: Executor, title: str, search: Search, budget: float
-    ) -> "dict[Future[Series], tuple[Try, int]]":
+    ) -> "dict[Future[EvaluationSeries], tuple[Try, int]]":
         """Try what a search wants; what was tried before is told at once; StopIteration where that is all."""
         while (title, budget) in self.known:
             budget = search.send(self.known[title, budget].share)
         return self._submit(pool, title, budget)
 
-    def _submit(self, pool: Executor, title: str, budget: float) -> "dict[Future[Series], tuple[Try, int]]":
+    def _submit(self, pool: Executor, title: str, budget: float) -> "dict[Future[EvaluationSeries], tuple[Try, int]]":
         policy = next(one for one in self.question.policies if one.title == title)
         asked = self.question.with_budget(policy, budget)
         return {pool.submit(_try, asked, seed): ((title, budget), seed) for seed in asked.seed_list}
 
-    def _add(self, what: Try, seed: int, came: Series) -> bool:
+    def _add(self, what: Try, seed: int, came: EvaluationSeries) -> bool:
         """One seed more; tells whether that were all."""
         parts = self._parts.setdefault(what, {})
         parts[seed] = came
         seeds = self.question.experiment.seed_list
         if len(parts) < len(seeds):
             return False
-        self.known[what] = Measured([parts[one] for one in seeds], self.warm_up, self.question.drawn)
+        self.known[what] = MeasuredPoint([parts[one] for one in seeds], self.warm_up, self.question.drawn)
         if self.progress is not None:
             self.progress(self.known[what].point(*what))
         return True
 
 
-def _try(experiment: Experiment, seed: int) -> Series:
+def _try(experiment: Experiment, seed: int) -> EvaluationSeries:
     return played(task_of(experiment, 0, seed), experiment.policies[0])
 
 

@@ -5,9 +5,9 @@ from math import isnan
 from typing import Any
 
 from freshkeeper.simulator.budget.answer import Answer, Needed
-from freshkeeper.simulator.budget.caches import AHEAD, ONCE, TTL, UNCACHED
-from freshkeeper.simulator.budget.point import Point
 from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.experiment.point import Point
+from freshkeeper.simulator.experiment.ttl_caches.caches import AHEAD, ONCE, TTL, UNCACHED
 from freshkeeper.simulator.report.amounts import GAP, NOTHING, duration, percent, percent_with_interval, points
 from freshkeeper.simulator.report.intervals import Estimate
 

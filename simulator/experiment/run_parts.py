@@ -19,13 +19,13 @@ from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.budget.cache_baselines import cache_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
 from freshkeeper.simulator.experiment.summary import of_seed
+from freshkeeper.simulator.experiment.task import Outcome, Task
+from freshkeeper.simulator.experiment.ttl_caches.cache_baselines import cache_baselines
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Outcome, Task
 
 PAPER_EVALUATIONS = 50
 MOST_EVALUATIONS = 1_000_000

@@ -8,8 +8,8 @@ from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget
 from freshkeeper.policies.rounds_by_hand import round_of
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Outcome, Task
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Outcome, Task
 
 
 def test_a_rule_with_an_end_tells_what_remains() -> None:

@@ -11,8 +11,8 @@ from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.rounds_by_hand import from_parts
 from freshkeeper.policies.save_or_spend import SaveOrSpend, worth_of_money
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Task
 
 
 def by_trying_all(cost: Ints, answers: Floats, idle: Floats, bundles: float, pay: int, cap: int) -> float:

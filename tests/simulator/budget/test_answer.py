@@ -15,11 +15,10 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.budget import words
 from freshkeeper.simulator.budget.answer import Answer, answer
 from freshkeeper.simulator.budget.budget_page import write
-from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.budget.played import played
-from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.point import EvaluationSeries, MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
 
 
@@ -27,7 +26,7 @@ def fresh(asked: Question, title: str, budget: float) -> float:
     policy = next(one for one in asked.policies if one.title == title)
     tried = asked.with_budget(policy, budget)
     tasks = [task_of(tried, 0, seed) for seed in tried.seed_list]
-    return Measured([played(task, policy) for task in tasks], tasks[0].warm_up, asked.drawn).share
+    return MeasuredPoint([played(task, policy) for task in tasks], tasks[0].warm_up, asked.drawn).share
 
 
 def point_of(answered: Answer, name: str) -> Point:
@@ -105,11 +104,11 @@ def test_blocks_of_one_trace_give_an_interval_and_pairs_of_them_a_narrower_one()
     rng = np.random.default_rng(0)
     hard = np.sin(np.arange(400) / 30) * 0.1
 
-    def series(level: float) -> Series:
+    def series(level: float) -> EvaluationSeries:
         kept = 100 * (level + hard + rng.normal(0, 0.01, 400))
-        return Series(np.ones(400), np.full(400, 100.0), kept, np.full(400, 100.0), kept)
+        return EvaluationSeries(np.ones(400), np.full(400, 100.0), kept, np.full(400, 100.0), kept)
 
-    one, other = (Measured([series(level)], 40, False) for level in (0.7, 0.6))
+    one, other = (MeasuredPoint([series(level)], 40, False) for level in (0.7, 0.6))
     assert 0.005 < one.point("a", 1).freshness.half < 0.1
     assert one.ahead(other).half < one.point("a", 1).freshness.half / 5
     assert one.ahead(other).mean == pytest.approx(0.1, abs=0.01)

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freshkeeper.simulator.budget.cache_reads import Reads
 from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, resolve
 from freshkeeper.simulator.experiment.run_parts import task_of
-from freshkeeper.simulator.world.task import Task
+from freshkeeper.simulator.experiment.task import Task
+from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
 
 STEP = 1000
 

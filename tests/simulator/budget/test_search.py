@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.simulator.budget.point import Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import least_budget
 from freshkeeper.simulator.budget.tries import Tries
+from freshkeeper.simulator.experiment.point import Point
 
 
 def found(

@@ -17,9 +17,9 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
 from freshkeeper.simulator.world.simulated_remote import Remote
-from freshkeeper.simulator.world.task import Task
 from freshkeeper.simulator.world.truth import schedule_of
 
 COLUMNS = ("setting", "policy", "seed", "k", "t_ms", "sr", "changed", "requests", "error", "gain", "late")

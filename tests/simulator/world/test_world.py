@@ -24,9 +24,9 @@ from freshkeeper.policies.base import (
 )
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting, resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Task
 from freshkeeper.simulator.world.world import World
 
 SMALL = {"sns": 25, "srs": 30, "edges": 140}

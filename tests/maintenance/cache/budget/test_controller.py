@@ -11,8 +11,8 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.controller import Controller, Observed
 from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.stepped import Steps, stepped
-from freshkeeper.simulator.world.task import Task
 
 NONE, NO = np.empty(0), np.empty(0, bool)
 

@@ -7,11 +7,26 @@ from math import nan
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats
-from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.report.intervals import Estimate, estimate
 
 BLOCKS, LEAST_IN_BLOCK = 20, 8
 """A recorded time is cut into at most so many blocks, of so many evaluations at least, to see how freshness varies."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationSeries:
+    """What happened at every evaluation; `arrived` are the answers of what came since the one before."""
+
+    requests: Floats
+    answers: Floats
+    fresh: Floats
+    arrived: Floats
+    arrived_fresh: Floats
+
+    @classmethod
+    def of(cls, rows: list[tuple[float, float, float, float, float]]) -> "EvaluationSeries":
+        """One row per evaluation, in the order of the columns."""
+        return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
 
 @dataclass(frozen=True)
@@ -29,10 +44,10 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredPoint:
     """The series of all seeds of one point, and which evaluations count."""
 
-    series: Sequence[Series]
+    series: Sequence[EvaluationSeries]
     warm_up: int
     drawn: bool
     """whether every seed draws a trace of its own; else seeds break ties alone, and intervals are over time"""
@@ -41,7 +56,7 @@ class Measured:
         """The numbers of a curve where its knob stands here."""
         return Point(curve, knob, self.requests, self._estimate(False), self._estimate(True))
 
-    def ahead(self, other: "Measured") -> Estimate:
+    def ahead(self, other: "MeasuredPoint") -> Estimate:
         """How much more of the answers is fresh than of the other's, in pairs of seeds or of blocks of time."""
         return estimate(self._parts(False) - other._parts(False))
 
@@ -70,21 +85,21 @@ class Measured:
         return np.asarray(blocks.mean(axis=0))
 
 
-def _counted(series: Series, warm_up: int) -> Bools:
+def _counted(series: EvaluationSeries, warm_up: int) -> Bools:
     return (np.arange(series.answers.size) >= warm_up) & (series.answers > 0)
 
 
-def _share(series: Series, warm_up: int) -> float:
+def _share(series: EvaluationSeries, warm_up: int) -> float:
     counted = _counted(series, warm_up)
     return float((series.fresh[counted] / series.answers[counted]).mean()) if counted.any() else nan
 
 
-def _pooled(series: Series, warm_up: int) -> float:
+def _pooled(series: EvaluationSeries, warm_up: int) -> float:
     came = series.arrived[warm_up:].sum()
     return float(series.arrived_fresh[warm_up:].sum() / came) if came else nan
 
 
-def _blocks(series: Series, warm_up: int, arrived: bool) -> Floats:
+def _blocks(series: EvaluationSeries, warm_up: int, arrived: bool) -> Floats:
     """The freshness of successive stretches of time, equally many evaluations each."""
     whole, part = (series.arrived, series.arrived_fresh) if arrived else (series.answers, series.fresh)
     counted = np.flatnonzero((np.arange(whole.size) >= warm_up) & (whole > 0))

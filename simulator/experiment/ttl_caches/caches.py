@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from freshkeeper.simulator.budget.cache_reads import Reads, Series
-from freshkeeper.simulator.budget.point import Measured, Point
+from freshkeeper.simulator.experiment.point import EvaluationSeries, MeasuredPoint, Point
+from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
 
 TTL, AHEAD, UNCACHED, ONCE = "ttl", "refresh-ahead", "no-cache", "fetch-once"
 NAMES = (TTL, AHEAD, UNCACHED, ONCE)
@@ -25,7 +25,7 @@ class Caches:
     warm_up: int
     drawn: bool
     halvings: int = HALVINGS
-    _known: dict[tuple[str, float], Measured] = field(default_factory=dict)
+    _known: dict[tuple[str, float], MeasuredPoint] = field(default_factory=dict)
     _told: dict[str, set[float]] = field(default_factory=lambda: {TTL: set(), AHEAD: set()})
 
     @property
@@ -39,12 +39,12 @@ class Caches:
         return self.shortest * (max(len(one.each) for one in self.reads) + 1)
 
     @cached_property
-    def uncached(self) -> Measured:
+    def uncached(self) -> MeasuredPoint:
         """The source is asked every time."""
         return self._measured([one.uncached for one in self.reads])
 
     @cached_property
-    def once(self) -> Measured:
+    def once(self) -> MeasuredPoint:
         """What was fetched is kept for ever."""
         return self._measured([one.once for one in self.reads])
 
@@ -53,7 +53,7 @@ class Caches:
         """The most requests that one evaluation could need."""
         return max(float(one.requests.max()) for one in self.uncached.series)
 
-    def lasting(self, name: str, ttl_ms: float) -> Measured:
+    def lasting(self, name: str, ttl_ms: float) -> MeasuredPoint:
         """`ttl` or `refresh-ahead` with this time to live."""
         if (name, ttl_ms) not in self._known:
             made = [one.lasting(ttl_ms, name == AHEAD) for one in self.reads]
@@ -68,7 +68,7 @@ class Caches:
         self._told[name].add(ttl)
         return self.lasting(name, ttl).point(name, ttl)
 
-    def spending(self, requests: float) -> tuple[Measured, Point]:
+    def spending(self, requests: float) -> tuple[MeasuredPoint, Point]:
         """A TTL cache that makes as many requests as these, or a trifle more."""
         ttl = self.affording(requests)
         found = self.lasting(TTL, ttl)
@@ -83,7 +83,7 @@ class Caches:
         wanted = {*np.geomspace(self.shortest, self.longest, CURVE).tolist(), *self._told[name]}
         return [self.lasting(name, ttl).point(name, ttl) for ttl in sorted(wanted)]
 
-    def _longest(self, name: str, enough: Callable[[Measured], bool]) -> float | None:
+    def _longest(self, name: str, enough: Callable[[MeasuredPoint], bool]) -> float | None:
         """Freshness and requests fall with the time to live, so halving finds where they are enough no more."""
         low, high = float(self.shortest), float(self.longest)
         if not enough(self.lasting(name, low)):
@@ -95,5 +95,5 @@ class Caches:
             low, high = (middle, high) if enough(self.lasting(name, middle)) else (low, middle)
         return low
 
-    def _measured(self, series: Sequence[Series]) -> Measured:
-        return Measured(series, self.warm_up, self.drawn)
+    def _measured(self, series: Sequence[EvaluationSeries]) -> MeasuredPoint:
+        return MeasuredPoint(series, self.warm_up, self.drawn)

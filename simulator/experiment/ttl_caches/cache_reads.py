@@ -12,28 +12,13 @@ from scipy import sparse
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, spread
 from freshkeeper.policies.base import Case
+from freshkeeper.simulator.experiment.point import EvaluationSeries
+from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.world.foresight import profiles
-from freshkeeper.simulator.world.task import Task
 from freshkeeper.simulator.world.truth import schedule_of
 
 FOR_EVER = 2**40
 """A time to live in evaluations that none outlives."""
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """What happened at every evaluation; `arrived` are the answers of what came since the one before."""
-
-    requests: Floats
-    answers: Floats
-    fresh: Floats
-    arrived: Floats
-    arrived_fresh: Floats
-
-    @classmethod
-    def of(cls, rows: list[tuple[float, float, float, float, float]]) -> "Series":
-        """One row per evaluation, in the order of the columns."""
-        return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +63,7 @@ class Reads:
         """Work it out; nothing of it depends on the cache."""
         return cls(list(_reads(task)), task.trace.srs, task.setting.case, task.setting.experiment.step)
 
-    def cached(self, patience: Ints, ahead: bool = False) -> Series:
+    def cached(self, patience: Ints, ahead: bool = False) -> EvaluationSeries:
         """A cache that believes a copy of SR j for less than `patience[j]` evaluations.
 
         With `ahead` it renews what was read since it came, also where nothing reads it now.
@@ -98,9 +83,9 @@ class Reads:
             fetched[read.sr[read.missing]] = k
             fresh = fetched[read.sr] >= changed[read.sr]
             rows.append((float(np.count_nonzero(due) + read.misses), *read.judged(fresh, self.case)))
-        return Series.of(rows)
+        return EvaluationSeries.of(rows)
 
-    def lasting(self, ttl_ms: float, ahead: bool = False) -> Series:
+    def lasting(self, ttl_ms: float, ahead: bool = False) -> EvaluationSeries:
         """A time to live that need be no multiple of the step: of the two next to it entries have one or the other.
 
         As evaluations are a step apart, so are the ages of copies; half of the entries having a step more than the
@@ -110,12 +95,12 @@ class Reads:
         return self.cached(np.maximum(1, np.floor(ttl_ms / self.step + share)).astype(np.int64), ahead)
 
     @property
-    def uncached(self) -> Series:
+    def uncached(self) -> EvaluationSeries:
         """The source is asked every time."""
         return self.cached(np.zeros(self.srs, np.int64))
 
     @property
-    def once(self) -> Series:
+    def once(self) -> EvaluationSeries:
         """What was fetched is kept for ever."""
         return self.cached(np.full(self.srs, FOR_EVER))
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from freshkeeper.simulator.budget.cache_reads import Reads
-from freshkeeper.simulator.budget.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
-from freshkeeper.simulator.budget.point import Measured
-from freshkeeper.simulator.world.task import Task
+from freshkeeper.simulator.experiment.point import MeasuredPoint
+from freshkeeper.simulator.experiment.task import Task
+from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+from freshkeeper.simulator.experiment.ttl_caches.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
 
 MOST_READ = 20_000_000
 """SRs in the window, summed over evaluations, up to which caches are worked out: they are held in memory."""
@@ -54,7 +54,7 @@ def _caches(caches: Caches, budget: float) -> list[Cache]:
     ]
 
 
-def _cache(name: str, ttl_ms: float | None, found: Measured) -> Cache:
+def _cache(name: str, ttl_ms: float | None, found: MeasuredPoint) -> Cache:
     return Cache(name, ttl_ms, found.share, found.requests)
 
 
