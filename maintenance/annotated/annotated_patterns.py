@@ -14,7 +14,7 @@ from itertools import count
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tree import Element, Graph, Path, Position, Select, TriplePattern
+from freshkeeper.maintenance.query.syntax.tree import Element, GraphBlock, Path, Position, Select, TriplePattern
 from freshkeeper.maintenance.query.syntax.tree import Triple as TripleOfTree
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style
 from freshkeeper.maintenance.sources.fragments.needed_fragments import as_sparql, takes_all
@@ -57,7 +57,8 @@ def asked(tree: Select, parts: Parts) -> list[str]:
     weaver = Weaver(source)
     weaver.copy(0, len(source), writing.edits(tree) if parts.styles else [])
     unreached = (style.unreached_times() for style in parts.styles if parts.changing)
-    return [weaver.done().text, *writing.extra, *dict.fromkeys(f"SELECT * {{ {each} }}" for each in unreached if each)]
+    queries = (f"SELECT * {{ {each} }}" for each in unreached if each)
+    return [weaver.finish().text, *writing.extra, *dict.fromkeys(queries)]
 
 
 @dataclass(eq=False)
@@ -112,7 +113,7 @@ def _patterns(tree: Select) -> list[TriplePattern]:
 
 def _in_graphs(tree: Select) -> set[int]:
     """What stands in GRAPH, by identity."""
-    graphs: Iterable[Element] = (element for element in tree.deep() if isinstance(element, Graph))
+    graphs: Iterable[Element] = (element for element in tree.deep() if isinstance(element, GraphBlock))
     return {id(element) for graph in graphs for element in graph.deep()}
 
 

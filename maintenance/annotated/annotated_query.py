@@ -19,8 +19,8 @@ from freshkeeper.maintenance.annotated.together import Together
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
-from freshkeeper.maintenance.query.sound import sound
-from freshkeeper.maintenance.query.syntax.tree import Graph, Select
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
+from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     BEGINNING,
@@ -141,7 +141,7 @@ class AnnotatedQuery:
     def _check_graphs(self) -> None:
         """Where graphs say times, nothing tells a graph of the data from one of which the time was not read yet."""
         speaking = [source for source in self.sources if source.style and source.style.speaking is Speaking.GRAPH]
-        asks = next((element for element in self._tree.deep() if isinstance(element, Graph)), None)
+        asks = next((element for element in self._tree.deep() if isinstance(element, GraphBlock)), None)
         if asks is not None and speaking:
             raise ConfigError(
                 f"{asks.flat[:80]}: {shown(speaking[0].client.url)} says by its graphs until when triples hold, so "
@@ -190,7 +190,7 @@ def _moved(held: Held, shift: int) -> Held:
 def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
     store = Store()
     store.extend(quads)
-    return bounded(lambda: store.query(sound(query)))
+    return bounded(lambda: store.query(rewrite_for_pyoxigraph(query)))
 
 
 def _interval(held: Iterable[Held], at: int) -> tuple[int, int]:

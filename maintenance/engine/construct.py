@@ -7,9 +7,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, QueryTriples, Store, Tripl
 
 from freshkeeper.maintenance.engine.evaluator import Row, Term
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 
 MARK = "freshkeeper:variable/"
 
@@ -27,7 +27,7 @@ class Template:
             return None
         # pyoxigraph has no API for a template. Evaluate the CONSTRUCT once over VALUES that bind every variable to a
         # marked IRI: the triples that come back are the template.
-        names = sorted({t.text[1:] for t in query.tree.head if t.kind is Kind.VAR})
+        names = sorted({t.text[1:] for t in query.tree.head if t.kind is TokenKind.VAR})
         values = f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{MARK}{n}>' for n in names)}) }}"
         text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
         found = Store().query(text)
@@ -66,7 +66,7 @@ def solutions_text(query: Query) -> str | None:
     """Return the query as SELECT * over the same pattern, or None if that is not valid SPARQL (grouped CONSTRUCT)."""
     text = query.rewrite(Edit(0, len(query.expression.head), "SELECT *")).text
     try:
-        Store().query(sound(text))
+        Store().query(rewrite_for_pyoxigraph(text))
     except SyntaxError:
         return None
     return text

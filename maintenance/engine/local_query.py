@@ -7,9 +7,9 @@ from freshkeeper.maintenance.engine.construct import Template, solutions_text
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness
 from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.one_order import in_one_order
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 
 @dataclass(eq=False)
@@ -24,11 +24,15 @@ class LocalQuery:
     _template: Template | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._text = in_one_order(sound(self.query.sparql)) if self.one_order else sound(self.query.sparql)
+        self._text = (
+            order_aggregates(rewrite_for_pyoxigraph(self.query.sparql))
+            if self.one_order
+            else rewrite_for_pyoxigraph(self.query.sparql)
+        )
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)
             self._template = Template.of(self.query) if solutions else None
-            self._text = sound(solutions) if solutions and self._template else self._text
+            self._text = rewrite_for_pyoxigraph(solutions) if solutions and self._template else self._text
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Return no fetch jobs: there is no SERVICE."""

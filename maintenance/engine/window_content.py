@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyoxigraph import DefaultGraph, NamedNode
 
 from freshkeeper.maintenance.engine.held_triples import Held, Move
-from freshkeeper.maintenance.query.model import Window
+from freshkeeper.maintenance.query.model import StreamWindow
 from freshkeeper.maintenance.streams.batch import Timed
 
 NEVER = -(2**62)
@@ -24,7 +24,7 @@ FOREVER = 2**62
 class Content(ABC):
     """The state of one window; subclasses define when elements enter and leave."""
 
-    window: Window
+    window: StreamWindow
     start: int
     """t0 in milliseconds"""
     held: Held
@@ -83,6 +83,6 @@ class Content(ABC):
                 self.held.enter(batch.part(begin, cut))
 
 
-def graph_of(window: Window) -> NamedNode | DefaultGraph:
+def graph_of(window: StreamWindow) -> NamedNode | DefaultGraph:
     """Return the graph of a window's triples: the default graph if the window is merged."""
-    return NamedNode(window.name) if window.named else DefaultGraph()
+    return NamedNode(window.name) if window.is_named else DefaultGraph()

@@ -94,7 +94,7 @@ class WindowDataset:
     def apply(self, content: Content, move: Move) -> None:
         """Apply the move of a window."""
         removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
-        self._apply(removed, added, self.merged is not None and not content.window.named)
+        self._apply(removed, added, self.merged is not None and not content.window.is_named)
 
     def change(self, place: Place, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
         """Apply the change of a static graph."""

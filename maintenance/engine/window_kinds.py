@@ -5,7 +5,7 @@ from functools import cached_property
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.engine.held_triples import STILL, Held, HeldQuads, Move
 from freshkeeper.maintenance.engine.window_content import NEVER, Content, graph_of
-from freshkeeper.maintenance.query.model import Window, WindowKind
+from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 
 class TimeContent(Content):
@@ -104,7 +104,7 @@ class CountContent(Content):
         return (self.moved if oldest is None else oldest), self.moved
 
 
-def content_of(window: Window, start: int, held: Held | None = None) -> Content:
+def content_of(window: StreamWindow, start: int, held: Held | None = None) -> Content:
     """Create the state of a window by its kind; triples are stored as quads unless another store is given."""
     t0 = start if window.t0 is None else window.t0
     triples = HeldQuads(graph_of(window), window.kind) if held is None else held

@@ -33,7 +33,7 @@ MAX_BRANCHES = 50
 """Limit of alternatives: a path with more stays as it is."""
 
 
-def apart(group: Sequence[Element], graph: str, star: bool) -> Iterator[Edit]:
+def alternative_edits(group: Sequence[Element], graph: str, star: bool) -> Iterator[Edit]:
     """Yield edits that write alternative paths as alternative patterns, and the triples of their subject one by one.
 
     `graph` is the variable that ranges over the group's graphs, and `star` is set for SELECT *.
@@ -54,7 +54,7 @@ def apart(group: Sequence[Element], graph: str, star: bool) -> Iterator[Edit]:
             yield Edit(start, sentence[-1].end, " . ".join(texts))
 
 
-def inseparable(group: Sequence[Element], star: bool) -> bool:
+def has_inseparable(group: Sequence[Element], star: bool) -> bool:
     """Return whether some p|q stays: too many alternatives, or beside blank nodes that no sub-query can hide."""
     joined = _joined(group)
     if len(joined) > len(_Hidden.of(joined, "", star).elements):
@@ -67,7 +67,7 @@ def _has_inseparable(element: Element, star: bool) -> bool:
         return len(_alternatives(element)) > MAX_BRANCHES
     if isinstance(element, Filter | Bind | Minus):
         return False  # how often a solution comes makes no difference there
-    return any(inseparable(part, star) for part in element.parts)
+    return any(has_inseparable(part, star) for part in element.parts)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import CQELS, Declared, Dialect
-from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Tokens
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind, Tokens
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
 
 EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
@@ -34,7 +34,7 @@ def read_block(cursor: Cursor) -> Declared:
     extent = None
     if cursor.now.is_mark("["):
         extent = _extent(cursor)
-    if cursor.now.kind is Kind.VAR:
+    if cursor.now.kind is TokenKind.VAR:
         name = cursor.now.text
         cursor.fail(
             f"STREAM {name} may be any stream, and a query does not say which there are",
@@ -62,7 +62,7 @@ def over_streams(tokens: Tokens, streams: Sequence[str]) -> str:
             after = tokens.closing[after] + 1
         name = tokens.items[after]
         opening = next((n for n in range(after, len(tokens.items)) if tokens.items[n].is_mark("{")), None)
-        if name.kind is not Kind.VAR or opening is None:
+        if name.kind is not TokenKind.VAR or opening is None:
             continue
         end = tokens.items[tokens.closing[opening]].end
         before_name = text[place.start : name.start]
@@ -79,7 +79,7 @@ def _extent(cursor: Cursor) -> Extent:
     return extent
 
 
-def write(window: Window) -> str | None:
+def write(window: StreamWindow) -> str | None:
     """Return the head of a STREAM block, or None if CQELS-QL has no such window."""
     if window.lag or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None

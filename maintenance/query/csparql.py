@@ -7,7 +7,7 @@ of n, so that such a window steps by n; a range needs STEP or TUMBLING. Windows 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, unsupported
-from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import read_extent
 
@@ -35,7 +35,7 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     return Declared(place, stream, kind, span, step or span, is_named=False)
 
 
-def write(window: Window) -> str | None:
+def write(window: StreamWindow) -> str | None:
     """Return the declaration of a window, or None if C-SPARQL has no such window."""
     if window.kind is WindowKind.ELEMENTS and window.step == window.range:
         return f"FROM STREAM <{window.stream}> [TRIPLES {window.range}]"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from freshkeeper.maintenance.base.closure import Closure
-from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.tokens import Token
 
@@ -73,7 +73,7 @@ class Dialect:
     report: tuple[Report, ...]
     closure: Closure
     read: Callable[[Cursor, bool], Declared | None]
-    write: Callable[[Window], str | None]
+    write: Callable[[StreamWindow], str | None]
     read_block: Callable[[Cursor], Declared] | None = None
 
     def supports(self, feature: Feature) -> bool:
@@ -81,7 +81,7 @@ class Dialect:
         return feature in FEATURES[self.name]
 
 
-def fitted_report(report: Sequence[Report], windows: Sequence[Window], every: int | None) -> set[Report]:
+def fitted_report(report: Sequence[Report], windows: Sequence[StreamWindow], every: int | None) -> set[Report]:
     """Return a dialect's report policy for some windows.
 
     COMPUTED EVERY replaces what triggers an evaluation. Windows without a step never close: changes trigger instead.

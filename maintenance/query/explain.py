@@ -6,7 +6,7 @@ from typing import Any
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_iso
-from freshkeeper.maintenance.query.model import Operator, Query, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Query, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import split_of
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
@@ -51,7 +51,7 @@ def explain(query: Query, volatile: Volatile | None = None) -> dict[str, Any]:
     }
 
 
-def _names(windows: Iterable[Window]) -> list[str]:
+def _names(windows: Iterable[StreamWindow]) -> list[str]:
     return [window.name for window in windows]
 
 
@@ -78,11 +78,11 @@ def when(query: Query) -> str:
     return sentence.replace(REPORTS[Report.PERIODIC], f"{to_iso(query.times.every)} has passed")
 
 
-def _window(window: Window, query: Query) -> dict[str, object]:
+def _window(window: StreamWindow, query: Query) -> dict[str, object]:
     return {
         "name": window.name,
         "stream": window.stream,
-        "named": window.named,
+        "named": window.is_named,
         "kind": window.kind.value,
         "range": window.range,
         "step": window.step,
@@ -153,14 +153,14 @@ def _dataset_lines(query: Query) -> Iterator[str]:
     yield f"SDS  default graph: {', '.join(default)}"
     yield from (f"     graph <{graph}>" for graph in dataset.named_graphs)
     for window in dataset.windows:
-        mode = "named" if window.named else "merged"
+        mode = "named" if window.is_named else "merged"
         yield f"     window <{window.name}> on <{window.stream}>, {mode}"
         yield f"         {extent(window)}"
         variables = sorted(query.window_variables.get(window.name, ()))
         yield f"         binds {_variables(variables) or 'nothing'}"
 
 
-def extent(window: Window) -> str:
+def extent(window: StreamWindow) -> str:
     """Return the content of a window in words."""
     start = ""
     if window.t0 is not None:
@@ -174,7 +174,7 @@ def extent(window: Window) -> str:
     return f"{_time_extent(window)}{start}"
 
 
-def _element_extent(window: Window) -> str:
+def _element_extent(window: StreamWindow) -> str:
     last = f"the last {window.range} elements"
     if window.range == 1:
         last = "the last element"
@@ -184,7 +184,7 @@ def _element_extent(window: Window) -> str:
     return f"{last}, {step}"
 
 
-def _time_extent(window: Window) -> str:
+def _time_extent(window: StreamWindow) -> str:
     begin = f"t − {to_iso((window.range or 0) + window.lag)}"
     end = "t"
     if window.lag:

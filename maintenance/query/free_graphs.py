@@ -11,12 +11,12 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Minus,
     Optional,
     Select,
-    Service,
+    ServiceBlock,
     TriplePattern,
     Union,
     bound_variables,
@@ -30,19 +30,19 @@ def check_free_graphs(query: Query) -> None:
             f"the graph of {block.flat} is a variable, and {cause.flat} does not know it: begin the block "
             "with a triple pattern and put no sub-query into it, or name the window or graph"
         )
-        raise ConfigError(query.said_of(block, problem))
+        raise ConfigError(query.message_at(block, problem))
 
 
 def _misread(group: Sequence[Element]) -> Iterator[tuple[Element, Element]]:
     """Yield misread blocks, each with the element that is the cause."""
     for element in group:
-        if isinstance(element, Graph) and element.iri is None:
+        if isinstance(element, GraphBlock) and element.iri is None:
             cause = _early(element.inner)
             if cause is None and not _matches_graph(element.inner):
                 cause = element
             if cause is not None:
                 yield element, cause
-        if not isinstance(element, Service):
+        if not isinstance(element, ServiceBlock):
             for part in element.parts:
                 yield from _misread(part)
 
@@ -56,7 +56,7 @@ def _early(group: Sequence[Element]) -> Element | None:
             return element
         if isinstance(element, Minus) and bound_variables(element.inner).isdisjoint(bound_variables(group[:n])):
             return element
-        if isinstance(element, Graph | Service):
+        if isinstance(element, GraphBlock | ServiceBlock):
             continue
         for part in element.parts:
             cause = _early(part)
@@ -69,6 +69,6 @@ def _matches_graph(group: Sequence[Element]) -> bool:
     """Return whether every solution of a group comes from a triple pattern of its own graph."""
     return any(
         isinstance(e, TriplePattern)
-        or (isinstance(e, Group | Union) and not isinstance(e, Graph) and all(map(_matches_graph, e.parts)))
+        or (isinstance(e, GroupBlock | Union) and not isinstance(e, GraphBlock) and all(map(_matches_graph, e.parts)))
         for e in group
     )

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
-from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
+from freshkeeper.maintenance.query.syntax.tree import Element, Select, SourceText
 
 
 class Form(StrEnum):
@@ -57,7 +57,7 @@ class WindowKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Window:
+class StreamWindow:
     """A sliding window over a stream.
 
     `range` and `step` are milliseconds, or counts of elements. NOW has range 1 (the elements of this very instant) and
@@ -72,7 +72,7 @@ class Window:
     step: int | None = None
     t0: int | None = None
     closure: Closure = Closure.LEFT_OPEN
-    named: bool = True
+    is_named: bool = True
     lag: int = 0
 
 
@@ -82,17 +82,17 @@ class Dataset:
 
     default_graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
-    windows: tuple[Window, ...] = ()
+    windows: tuple[StreamWindow, ...] = ()
 
     @property
-    def named_windows(self) -> tuple[Window, ...]:
+    def named_windows(self) -> tuple[StreamWindow, ...]:
         """The windows that WINDOW blocks query."""
-        return tuple(window for window in self.windows if window.named)
+        return tuple(window for window in self.windows if window.is_named)
 
     @property
-    def merged_windows(self) -> tuple[Window, ...]:
+    def merged_windows(self) -> tuple[StreamWindow, ...]:
         """The windows whose content joins the default graph."""
-        return tuple(window for window in self.windows if not window.named)
+        return tuple(window for window in self.windows if not window.is_named)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class EvaluationTimes:
 
 
 @dataclass(frozen=True)
-class Expression:
+class QueryExpression:
     """SE as text: the prologue, the form with its variables or template, the pattern, and the clauses after it."""
 
     prologue: Prologue
@@ -113,9 +113,9 @@ class Expression:
     tail: str = ""
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> SourceText:
         """The whole expression as tokens: head + where + tail."""
-        return Source(tokenize(self.head + self.where + self.tail), self.prologue)
+        return SourceText(tokenize(self.head + self.where + self.tail), self.prologue)
 
     @property
     def behind(self) -> int:
@@ -127,14 +127,14 @@ class Expression:
 class Query:
     """A continuous query; a query without windows is plain SPARQL, evaluated once."""
 
-    expression: Expression
+    expression: QueryExpression
     form: Form
     dataset: Dataset = Dataset()
     times: EvaluationTimes = EvaluationTimes()
     operator: Operator = Operator.RSTREAM
     output: str | None = None
     dialect: str = field(default="RSP-QL", compare=False)
-    written: tuple[str, SourceMap] | None = field(default=None, compare=False, repr=False)
+    origin: tuple[str, SourceMap] | None = field(default=None, compare=False, repr=False)
     """the text that it was read from, and the map from places of the expression to places in that text"""
 
     @cached_property
@@ -169,26 +169,26 @@ class Query:
 
     def place(self, element: Element | Token) -> tuple[int, int] | None:
         """Return line and column of an element or a token in the text from which the query was read."""
-        if self.written is None:
+        if self.origin is None:
             return None
-        text, source_map = self.written
+        text, source_map = self.origin
         return place(text, source_map.origin(element.start))
 
-    def said_of(self, element: Element | Token | None, said: str) -> str:
+    def message_at(self, element: Element | Token | None, message: str) -> str:
         """Return a message about an element, behind its place if that is known."""
         if element is None:
-            return said
+            return message
         found = self.place(element)
         if found is None:
-            return said
+            return message
         line, column = found
-        return f"line {line}, column {column}: {said}"
+        return f"line {line}, column {column}: {message}"
 
     def rewrite(self, *edits: Edit) -> SourceMap:
         """Return the SPARQL 1.1 text with some edits to its source, traced to that source."""
         weaver = Weaver(self.expression.source.tokens.text)
         weaver.copy(0, len(weaver.source), sorted([*edits, *self._edits], key=lambda edit: edit[:2]))
-        return weaver.done()
+        return weaver.finish()
 
     @cached_property
     def rewritten(self) -> SourceMap:
@@ -201,7 +201,7 @@ class Query:
         return self.rewritten.text
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[StreamWindow, ...]:
         """Every window, in the order of declaration."""
         return self.dataset.windows
 

@@ -32,7 +32,7 @@ def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, strea
     """
     tokens = tokenize(text)
     check_size(tokens)
-    chosen = guess(tokens) if dialect is None else dialect_of(dialect)
+    chosen = detect_dialect(tokens) if dialect is None else dialect_of(dialect)
     if streams and chosen is cqels.DIALECT:
         tokens = tokenize(cqels.over_streams(tokens, streams))
     return lower(Shell(Cursor(tokens), chosen, base))
@@ -47,7 +47,7 @@ def dialect_of(name: str) -> Dialect:
     raise ConfigError(f"no dialect {name!r}: {nearest(name, list(DIALECTS))}")
 
 
-def guess(tokens: Tokens) -> Dialect:
+def detect_dialect(tokens: Tokens) -> Dialect:
     """Return the dialect whose sign comes first in the text, or RSP-QL."""
     items = tokens.items
     for index, token in enumerate(items):

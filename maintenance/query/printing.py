@@ -13,7 +13,7 @@ from freshkeeper.maintenance.query.dialect import (
     fitted_report,
     unsupported,
 )
-from freshkeeper.maintenance.query.model import Form, Query, Window
+from freshkeeper.maintenance.query.model import Form, Query, StreamWindow
 from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
 from freshkeeper.maintenance.query.rspql import write, write_extent
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
@@ -83,7 +83,7 @@ def _where(query: Query, dialect: Dialect) -> str:
             raise DialectError(unsupported(CQELS, Feature.WINDOW_VARIABLE))
         edits.append(Edit(block.start, block.items[2].start, f"{dialect.write(windows[block.iri])} "))
     weaver.copy(len(query.expression.head), query.expression.behind, edits)
-    return weaver.done().text
+    return weaver.finish().text
 
 
 def _check(query: Query, dialect: Dialect) -> None:
@@ -113,7 +113,7 @@ def _features(query: Query, dialect: Dialect) -> dict[Feature, bool]:
     }
 
 
-def _started(query: Query) -> list[Window]:
+def _started(query: Query) -> list[StreamWindow]:
     return [window for window in query.windows if window.t0 is not None]
 
 
@@ -126,7 +126,7 @@ def _describe(query: Query, feature: Feature) -> str:
         return f"reports {', '.join(query.times.report)}"
     if feature is Feature.EVERY:
         return f"is computed every {query.times.every} ms"
-    windows: Sequence[Window] = query.windows
+    windows: Sequence[StreamWindow] = query.windows
     if feature is Feature.NAMED_WINDOW:
         windows = query.dataset.named_windows
     elif feature is Feature.MERGED_WINDOW:

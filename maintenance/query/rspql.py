@@ -9,7 +9,7 @@ reports when a window closes, t0 is the run's default, and the operator is RSTRE
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
-from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
 
@@ -68,18 +68,18 @@ def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
     return t0, closure
 
 
-def write(window: Window) -> str:
+def write(window: StreamWindow) -> str:
     """Return the declaration of a window, with nothing left to defaults."""
     limits = ""
     if window.t0 is not None:
         limits += f" STARTING AT {window.t0}"
     if window.closure is Closure.RIGHT_OPEN:
         limits += " CLOSURE RIGHT_OPEN"
-    clause = "FROM NAMED" if window.named else "FROM"
+    clause = "FROM NAMED" if window.is_named else "FROM"
     return f"{clause} WINDOW <{window.name}> ON <{window.stream}> [{write_extent(window)}{limits}]"
 
 
-def write_extent(window: Window) -> str:
+def write_extent(window: StreamWindow) -> str:
     """Return RANGE (FROM and TO with a lag) and STEP in ISO durations, ELEMENTS and STEP in counts, NOW or ALL."""
     if window.kind in (WindowKind.NOW, WindowKind.ALL):
         return window.kind.name

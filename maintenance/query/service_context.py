@@ -17,21 +17,21 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Minus,
     Optional,
     Select,
-    Service,
+    ServiceBlock,
     TriplePattern,
     Union,
     Values,
     WindowBlock,
-    everything,
+    all_variables,
 )
 
-JOINING = (TriplePattern, Group, Values, Union, Select)
-TRANSPARENT = (Group, Union)
+JOINING = (TriplePattern, GroupBlock, Values, Union, Select)
+TRANSPARENT = (GroupBlock, Union)
 """Blocks that join with the elements around them."""
 
 
@@ -50,10 +50,10 @@ class Level:
     @property
     def others(self) -> frozenset[str]:
         """The variables that all other elements mention."""
-        return everything([*self.group[: self.at], *self.group[self.at + 1 :]])
+        return all_variables([*self.group[: self.at], *self.group[self.at + 1 :]])
 
 
-def enclosing_levels(group: Sequence[Element], service: Service) -> list[Level]:
+def enclosing_levels(group: Sequence[Element], service: ServiceBlock) -> list[Level]:
     """Return the groups from the outermost to the one with the SERVICE in it, or none if it stands in no group."""
     for at, element in enumerate(group):
         if element is service:
@@ -86,7 +86,7 @@ class Siblings:
         eligible = [(n, e) for n, e in siblings if self._is_eligible(n, e)]
         absent = [e for n, e in siblings if (n, e) not in eligible]
         # variables that the holder computes are missing here too
-        missing = self.services | self.others | everything([self.level.holder, *absent])
+        missing = self.services | self.others | all_variables([self.level.holder, *absent])
         self._chosen = {n: e for n, e in eligible if isinstance(e, JOINING)}
         looking = [(n, e) for n, e in eligible if not isinstance(e, JOINING)]
         for n, element in sorted(looking, key=lambda item: isinstance(item[1], Filter)):
@@ -94,7 +94,7 @@ class Siblings:
             if self._fits(element, missing - self._bound(end)):
                 self._chosen[n] = element
             else:
-                missing |= everything([element])
+                missing |= all_variables([element])
 
     def _is_eligible(self, n: int, element: Element) -> bool:
         return not element.has_service and n not in self.left_out and not self._looks_out(element)
@@ -121,7 +121,7 @@ class Siblings:
                 break
             if not isinstance(element, Bind):
                 bound |= element.always
-            elif element.looked <= bound:
+            elif element.inputs <= bound:
                 bound |= element.bound
         return bound
 
@@ -131,7 +131,7 @@ class Siblings:
             return False
         if not any(isinstance(e, Filter | Bind) for e in element.walk()):
             return False
-        return not (everything([element]) - element.always).isdisjoint(self.others)
+        return not (all_variables([element]) - element.always).isdisjoint(self.others)
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
         """Return whether an element means the same here.
@@ -139,8 +139,8 @@ class Siblings:
         A variable that BIND computes may join with a SERVICE, but not with another group.
         """
         if not isinstance(element, Bind):
-            return everything([element]).isdisjoint(missing)
-        return element.bound.isdisjoint(self.others) and element.looked.isdisjoint(missing)
+            return all_variables([element]).isdisjoint(missing)
+        return element.bound.isdisjoint(self.others) and element.inputs.isdisjoint(missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class Context:
         """Return the elements, inside the WINDOW and GRAPH blocks in which they stand."""
         inner: tuple[Element, ...] = ()
         for n, level in reversed(list(enumerate(self.levels))):
-            if isinstance(level.holder, Graph):
+            if isinstance(level.holder, GraphBlock):
                 inner = (replace(level.holder, parts=(inner,)),)
             inner = (*(piece.element for piece in self.pieces if piece.level == n), *inner)
         return inner
@@ -189,7 +189,7 @@ class Context:
         """Return the elements as SPARQL, their blank nodes as variables."""
         text = ""
         for n, level in reversed(list(enumerate(self.levels))):
-            if isinstance(level.holder, Graph):
+            if isinstance(level.holder, GraphBlock):
                 opening, closing = block_frame(level.holder.items[0], level.holder.name, windows)
                 text = f"{opening} {level.holder.name.text} {{ {text} }}{closing}"
             texts = (_sparql(piece.element, windows) for piece in self.pieces if piece.level == n)
@@ -202,9 +202,9 @@ def _sparql(element: Element, windows: Sequence[str]) -> str:
     return element.edited(window_edits(element.source.tokens, windows, element.first, element.stop))
 
 
-def context_of(group: Sequence[Element], service: Service) -> Context:
+def context_of(group: Sequence[Element], service: ServiceBlock) -> Context:
     """Return the elements that join with a SERVICE."""
-    services = everything(e for top in group for e in top.walk() if isinstance(e, Service))
+    services = all_variables(e for top in group for e in top.walk() if isinstance(e, ServiceBlock))
     walk = _Walk(enclosing_levels(group, service), services)
     while found := walk.offenders():
         walk.left_out |= found
@@ -230,7 +230,7 @@ class _Walk:
         self.outside = None
         for n, level in enumerate(self.levels):
             here = self._here(n, level)
-            self.pieces += [_Piece(e, n, place, everything([e])) for place, e in here.elements]
+            self.pieces += [_Piece(e, n, place, all_variables([e])) for place, e in here.elements]
             self.arriving |= here.variables
             if n + 1 == len(self.levels):
                 break
@@ -253,7 +253,7 @@ class _Walk:
         through = self.arriving & _through(block, here)
         if isinstance(block, Optional) and self.outside is None:
             self.outside = through
-        inside = everything([block])
+        inside = all_variables([block])
         blocked = inside - through
         if not through & inside:
             # nothing joins across the block's border: the elements inside alone give the values
@@ -326,13 +326,13 @@ def _collect(
                 windows[name] |= element.bound
         elif isinstance(element, Select):
             _collect_projected(element, windows, named, merged)
-        elif not isinstance(element, Service | Graph | Filter | Minus):
+        elif not isinstance(element, ServiceBlock | GraphBlock | Filter | Minus):
             _collect(element.inner, windows, named, merged)
 
 
 def _bound_without_services(element: Element) -> frozenset[str]:
     """Return the variables that an element binds without its SERVICE blocks."""
-    if isinstance(element, Service):
+    if isinstance(element, ServiceBlock):
         return frozenset()
     if not element.has_service:
         return element.bound

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.tree import Element, Service
+from freshkeeper.maintenance.query.syntax.tree import Element, ServiceBlock
 
 
 @dataclass(frozen=True, eq=False)
 class ServicePattern:
     """P^S: one SERVICE block of a query."""
 
-    block: Service
+    block: ServiceBlock
 
     @property
     def endpoint(self) -> str | None:
@@ -79,7 +79,7 @@ def _sorted_variables(names: Iterable[frozenset[str]]) -> tuple[str, ...]:
 
 def services_in(element: Element) -> tuple[ServicePattern, ...]:
     """Return every SERVICE pattern in an element, at any depth, in the order of the text."""
-    blocks = sorted((e for e in element.deep() if isinstance(e, Service)), key=attrgetter("first"))
+    blocks = sorted((e for e in element.deep() if isinstance(e, ServiceBlock)), key=attrgetter("first"))
     return tuple(map(ServicePattern, blocks))
 
 

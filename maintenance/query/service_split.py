@@ -21,27 +21,27 @@ from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Group,
+    GroupBlock,
     Minus,
     Optional,
     Select,
-    Service,
+    ServiceBlock,
     TriplePattern,
+    all_variables,
     bound_variables,
-    everything,
 )
 
 _LOOKING = (Filter, Minus, Bind)
 """Elements that look at the solutions before them, and bind nothing on which a join may rely."""
 
-THERE = "freshkeeper_there"
+SR_EXISTS = "freshkeeper_there"
 """The variable of `expand_query` that is bound for edges whose SR exists, and unbound for those whose SR is gone."""
-TIMES = "freshkeeper_times"
+EDGE_COUNT = "freshkeeper_times"
 """The variable of `expand_query` with the number of times that the static part has an edge; without it, once."""
 
 
@@ -72,7 +72,7 @@ class Split:
     """whether the static part may have an edge more than once"""
     keys_first: bool = False
     """whether the dynamic part means the same only if its key is bound already"""
-    whole: bool = False
+    unsplit: bool = False
     """whether the pattern is one part, because it cannot or need not be split"""
 
     @property
@@ -103,10 +103,10 @@ class Split:
         return self._select(self.used[0], self.edge, self.sn, self.static, sns)
 
     def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
-        """Return one query for the edges and SRs of these SNs; `THERE` is bound where the dynamic part holds."""
-        dynamic = f"{self.dynamic} BIND(true AS ?{THERE})"
+        """Return one query for the edges and SRs of these SNs; `SR_EXISTS` is bound where the dynamic part holds."""
+        dynamic = f"{self.dynamic} BIND(true AS ?{SR_EXISTS})"
         static = f"{values_block(self.sn, sns)} {self.static}"
-        shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.validity_variables, THERE)
+        shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.validity_variables, SR_EXISTS)
         used = self.used[0] | self.used[1]
         if self.one_to_one:
             return self._select(used, shown, self.sn, dynamic + self._dates(static), sns)
@@ -115,9 +115,9 @@ class Split:
         body = f"{self.static} OPTIONAL {{ {dynamic} }}"
         if self.repeats:
             edges = _names(self.edge)
-            once = f"{{ SELECT {edges} (COUNT(*) AS ?{TIMES}) WHERE {{ {static} }} GROUP BY {edges} }}"
+            once = f"{{ SELECT {edges} (COUNT(*) AS ?{EDGE_COUNT}) WHERE {{ {static} }} GROUP BY {edges} }}"
             body = f"{once} OPTIONAL {{ {dynamic} }}"
-            shown = (*shown, TIMES)
+            shown = (*shown, EDGE_COUNT)
         return self._select(used, shown, self.sn, body + self._dates(static), sns)
 
     def _dates(self, keys: str) -> str:
@@ -188,7 +188,7 @@ def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterabl
             "SERVICE; a sub-query that holds it must show it, group by it, and have no LIMIT"
         )
     if volatile_predicates is None:
-        return _Splitter(service, frozenset(), frozenset(windows)).unsplit()
+        return _Splitter(service, frozenset(), frozenset(windows)).one_part()
     return split(service, volatile_predicates, windows)
 
 
@@ -216,7 +216,7 @@ class _Splitter:
                 return self._one_part()
             raise
 
-    def unsplit(self) -> Split:
+    def one_part(self) -> Split:
         """Return the split into one part."""
         self._check_elements()
         return self._one_part()
@@ -237,7 +237,7 @@ class _Splitter:
             prologue=self.service.prologue,
             used=(frozenset[str](), _prefixes(group)),
             changing=group,
-            whole=True,
+            unsplit=True,
         )
 
     def _parts(self) -> Split:
@@ -297,7 +297,7 @@ class _Splitter:
         others = [e for e in self.static if e is not element]
         elsewhere = _binds([e for e in patterns if e not in self.static]) - _binds(others)
         looks = isinstance(element, Optional | Minus | Bind)
-        return looks and not everything([element]).isdisjoint(elsewhere - self.window)
+        return looks and not all_variables([element]).isdisjoint(elsewhere - self.window)
 
     def _is_volatile(self, element: Element) -> bool:
         return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
@@ -347,7 +347,7 @@ class _Splitter:
             self._fail(f"no volatile predicate occurs in {self.service.block.group.flat}", self._suggestion())
 
     def _check_element(self, element: Element) -> None:
-        if isinstance(element, Service):
+        if isinstance(element, ServiceBlock):
             self._fail(f"a SERVICE inside a SERVICE: {element.flat}", "put it beside the outer one")
         if isinstance(element, TriplePattern) and element.path and element.predicates & self.volatile:
             self._fail(
@@ -388,9 +388,9 @@ class _Splitter:
         here, there = self.dynamic, self.static
         if element in self.static:
             here, there = there, here
-        looked = everything([element])
+        looked = all_variables([element])
         if isinstance(element, Bind):
-            looked = element.looked
+            looked = element.inputs
         missing = looked & _binds(there) - _binds([e for e in here if e is not element]) - key
         if missing:
             self._fail(
@@ -418,7 +418,7 @@ class _Splitter:
         if not isinstance(element, (Optional, *_LOOKING)):
             return
         joining = key | self.window
-        looked = everything([element])
+        looked = all_variables([element])
         if isinstance(element, Bind):
             computed = element.bound & joining
             if element in self.static:
@@ -478,14 +478,14 @@ def body_of(part: Sequence[Element], new: Mapping[Element, str] | None = None) -
 
 
 def _prefixes(part: Iterable[Element]) -> frozenset[str]:
-    return frozenset(t.text.partition(":")[0] for e in part for t in e.items if t.kind is Kind.PNAME)
+    return frozenset(t.text.partition(":")[0] for e in part for t in e.items if t.kind is TokenKind.PNAME)
 
 
 def _is_set(element: Element) -> bool:
     """Return whether an element has every solution once, with all its variables shown."""
     if isinstance(element, TriplePattern):
         return element.plain is not None and not any(v.startswith("_:") for v in element.variables)
-    if isinstance(element, Optional | Group):
+    if isinstance(element, Optional | GroupBlock):
         return all(map(_is_set, element.inner))
     return isinstance(element, _LOOKING)
 

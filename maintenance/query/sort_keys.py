@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import reduce
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select, Span
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -35,7 +35,7 @@ KEYS = (
 """The keys that replace the expression of a condition; the last two tell numbers apart that one double stands for."""
 
 
-def by_keys(select: Select) -> Iterator[Edit]:
+def sort_key_edits(select: Select) -> Iterator[Edit]:
     """Yield edits of the ORDER BY of a query or sub-query, if it has one."""
     source = select.source
     for first, stop in _conditions(select):
@@ -60,7 +60,7 @@ def _conditions(select: Select) -> Iterator[Span]:
     at += 2
     while at < select.stop and not items[at].is_word(*CLAUSES):
         end = at
-        while items[end].kind is not Kind.VAR and end not in closing:
+        while items[end].kind is not TokenKind.VAR and end not in closing:
             end += 1
         end = closing.get(end, end) + 1
         yield at, end

@@ -8,7 +8,7 @@ moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, unsupported
-from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span
 
@@ -38,14 +38,14 @@ def _extent(cursor: Cursor) -> Extent:
     return read_span(cursor, EXAMPLES)
 
 
-def write(window: Window) -> str | None:
+def write(window: StreamWindow) -> str | None:
     """Return the declaration of a window, or None if SPARQLstream has no such window."""
     if window.kind is WindowKind.ALL or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None
     return f"FROM NAMED STREAM <{window.stream}> [{_write_extent(window)}]"
 
 
-def _write_extent(window: Window) -> str:
+def _write_extent(window: StreamWindow) -> str:
     if window.kind is WindowKind.ELEMENTS:
         return f"TRIPLES {window.range}"
     if window.kind is not WindowKind.TIME:

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.templates import Template, templates_of
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse as parse_query
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
 from freshkeeper.maintenance.runtime.input_checks import check_inputs
 from freshkeeper.maintenance.runtime.query_files import read_text
 from freshkeeper.maintenance.runtime.run_config import QueryConfig, RunConfig, TemplateConfig
@@ -133,7 +133,7 @@ def _texts(config: RunConfig) -> Iterator[NamedText]:
 def _instances(name: str, template: TemplateConfig) -> Iterator[NamedText]:
     """One query for each row of the table; a column `name` names them, or else their numbers do."""
     text, rows = read_text(template.query), list(_rows(name, template.instances))
-    tokens = [t for t in tokenize(text).items if t.kind is Kind.VAR and t.text.startswith("$")]
+    tokens = [t for t in tokenize(text).items if t.kind is TokenKind.VAR and t.text.startswith("$")]
     if not tokens:
         raise ConfigError(f"the template {name} has no $name that a constant of its table takes the place of")
     where = template.instances if isinstance(template.instances, str) else f"templates.{name}.instances"

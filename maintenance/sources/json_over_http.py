@@ -18,7 +18,7 @@ from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, Connect
 from freshkeeper.maintenance.fetching.http.response_status import check, media_type
 from freshkeeper.maintenance.fetching.http.validators import Validators
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.json_documents import Resource, read_json
 from freshkeeper.maintenance.sources.sparql_over_http import USER_AGENT
@@ -112,7 +112,7 @@ class _Reading:
     def ask(self, query: str) -> list[Bound]:
         """The solutions of a query over the documents."""
         try:
-            return bounded(lambda: self.store.query(sound(query)), self.source.pool.max_bytes)
+            return bounded(lambda: self.store.query(rewrite_for_pyoxigraph(query)), self.source.pool.max_bytes)
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
 

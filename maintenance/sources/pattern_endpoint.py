@@ -19,7 +19,7 @@ from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, unreadable
 from freshkeeper.maintenance.fetching.refusals import Refusals
-from freshkeeper.maintenance.query.service_split import THERE, TIMES, Split
+from freshkeeper.maintenance.query.service_split import EDGE_COUNT, SR_EXISTS, Split
 from freshkeeper.maintenance.sources.annotations import valid
 from freshkeeper.maintenance.sources.transport import (
     Bound,
@@ -252,7 +252,7 @@ class PatternEndpoint:
             known = edges.setdefault(key, [])
             if edge not in known:
                 known += [edge] * _times(row)
-            if THERE in row and edge == known[0]:  # with every edge of a key come all its values again
+            if SR_EXISTS in row and edge == known[0]:  # with every edge of a key come all its values again
                 values.setdefault(key, []).append(row)
         if self.split.one_to_one and not edges:
             edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
@@ -332,7 +332,7 @@ def _check_times(reply: Reply) -> None:
 
 def _times(row: Bound) -> int:
     """How often the static part has an edge."""
-    found = row.get(TIMES)
+    found = row.get(EDGE_COUNT)
     return int(found.value) if isinstance(found, Literal) else 1
 
 

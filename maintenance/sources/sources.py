@@ -25,8 +25,8 @@ from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_split import Split
-from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.sources.annotations import Annotation, ValidityAnnotations
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.dispatcher import Carrier, Dispatcher, RequestOptions
@@ -71,7 +71,7 @@ class EmbeddedSource:
             self.requests += 1
             self._catch_up(now)
         try:
-            return bounded(lambda: self.store.query(sound(query)))
+            return bounded(lambda: self.store.query(rewrite_for_pyoxigraph(query)))
         except (SyntaxError, OSError, RuntimeError) as error:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
 

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import Serving
 from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.transport import Bound
@@ -107,7 +107,7 @@ def true_rows(static: Iterable[Quad], held: Iterable[Held], at: int, query: str)
     store.extend(
         Quad(one.triple.subject, one.triple.predicate, one.triple.object) for one in held if one.since <= at < one.until
     )
-    found = store.query(sound(query))
+    found = store.query(rewrite_for_pyoxigraph(query))
     assert isinstance(found, QuerySolutions)
     names = [variable.value for variable in found.variables]
     return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]

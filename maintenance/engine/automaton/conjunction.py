@@ -9,7 +9,7 @@ from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.automaton.automaton_tries import MOST_PATTERNS
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, TriplePattern, WindowBlock
 
 Rows: TypeAlias = tuple[tuple[int, ...], ...]
@@ -24,7 +24,7 @@ Pattern: TypeAlias = tuple[str | Term, str | Term, str | Term]
 class Conjunction:
     """A set of triple patterns over one window, and the variables of its answers in order."""
 
-    window: Window
+    window: StreamWindow
     patterns: tuple[Pattern, ...]
     variables: tuple[str, ...]
 
@@ -68,7 +68,7 @@ def _objections(query: Query) -> Iterator[str]:
     yield from _of_answers(query)
 
 
-def _of_window(window: Window, query: Query) -> Iterator[str]:
+def _of_window(window: StreamWindow, query: Query) -> Iterator[str]:
     if window.kind is WindowKind.ALL:
         yield "its window keeps everything"
     if window.step is not None and (window.kind, window.step) != (WindowKind.ELEMENTS, 1):
@@ -79,7 +79,7 @@ def _of_window(window: Window, query: Query) -> Iterator[str]:
         yield "it is evaluated periodically (COMPUTED EVERY)"
     if Report.ON_WINDOW_CLOSE in query.times.report and window.step is None:
         yield "it reports when its window closes, but a window without a step never closes"
-    if not window.named:
+    if not window.is_named:
         yield "its window is merged into the default graph"
 
 

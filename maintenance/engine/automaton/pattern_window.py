@@ -16,7 +16,7 @@ from freshkeeper.maintenance.engine.evaluator import Row, Term
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.query.model import Form, Operator, Window, WindowKind
+from freshkeeper.maintenance.query.model import Form, Operator, StreamWindow, WindowKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class PartMatches:
     solutions: Solutions
     members: dict[int, tuple[Member, ...]]
     """by form"""
-    window: Window
+    window: StreamWindow
     times: Ints
     """of the elements from number `first` on"""
     first: int
@@ -108,7 +108,7 @@ class PartMatches:
 class PatternWindow:
     """The queries over one window of one stream, as one automaton."""
 
-    window: Window
+    window: StreamWindow
     dictionary: Dictionary
     most: int
     cut: list[Member] = field(default_factory=list)

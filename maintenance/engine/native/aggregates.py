@@ -1,6 +1,6 @@
 """SUM, AVG, MIN and MAX of groups: integers as columns, everything else by the SPARQL library.
 
-The library receives the rows of a group in the order in which the snapshot evaluator has them (one_order.py).
+The library receives the rows of a group in the order in which the snapshot evaluator has them (aggregation_order.py).
 """
 
 import re
@@ -15,7 +15,7 @@ from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.id_rows import firsts
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
-from freshkeeper.maintenance.query.one_order import keys
+from freshkeeper.maintenance.query.aggregation_order import order_keys
 
 INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 LARGEST = 1 << 31
@@ -95,7 +95,7 @@ class Aggregated:
         found = {}
         made = f"{one.function}({'DISTINCT ' if one.distinct else ''}?{one.variable})"
         values = " ".join(f"OPTIONAL {{ ?:row <{VALUE}{n}> ?{name} }}" for n, name in enumerate(columns))
-        ordered = f"SELECT * {{ ?:row <{ROW}> ?:group {values} }} ORDER BY {keys(columns)}"
+        ordered = f"SELECT * {{ ?:row <{ROW}> ?:group {values} }} ORDER BY {order_keys(columns)}"
         if groups.size:
             text = f"SELECT ?:group ({made} AS ?:made) {{ {{ {ordered} }} }} GROUP BY ?:group"
             table = Snapshot(self._quads(groups, columns)).find(text.replace("?:", f"?{_unused_prefix(columns)}"), {})

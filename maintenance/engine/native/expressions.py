@@ -15,7 +15,7 @@ from freshkeeper.maintenance.engine.native.delta_join import Solutions
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.id_rows import numbered
 from freshkeeper.maintenance.engine.native.native_plan import Expression
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 ROW = "freshkeeper_row"
 NO_VALUE = -1
@@ -63,7 +63,7 @@ class Asked:
         patterns = " ".join(f"OPTIONAL {{ ?{ROW} <v:{n}> ?{name} }}" for n, name in enumerate(names))
         shown = f"?{ROW}" if self.expression.name is None else f"?{ROW} ?{self.expression.name}"
         body = f"?{ROW} <v:row> <v:row> . {patterns} {self.expression.text}"
-        self._text = sound(f"{self.prologue}SELECT {shown} WHERE {{ {body} }}")
+        self._text = rewrite_for_pyoxigraph(f"{self.prologue}SELECT {shown} WHERE {{ {body} }}")
 
     def holds(self, columns: Sequence[Ints], size: int) -> Bools:
         """Return for which rows a FILTER is true."""

@@ -9,7 +9,7 @@ from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRows
 from freshkeeper.maintenance.engine.window_content import NEVER
-from freshkeeper.maintenance.query.model import Window, WindowKind
+from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 EMPTY: Ints = np.empty(0, np.int64)
 
@@ -18,7 +18,7 @@ EMPTY: Ints = np.empty(0, np.int64)
 class MovingWindow:
     """A window over time without a step, NOW, ALL, or over elements: its queue and its content."""
 
-    window: Window
+    window: StreamWindow
     rows: IntervalRows
     waiting: Columns | None = None
     seen: int = 0

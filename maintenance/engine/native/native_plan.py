@@ -13,32 +13,32 @@ from typing import TypeAlias
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.engine.native.plan_head import Head, NotNativeError, read_head
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Minus,
     Optional,
     Path,
     Quoted,
     Select,
-    Service,
+    ServiceBlock,
     TriplePattern,
     Union,
     Values,
     WindowBlock,
+    all_variables,
     blank_variable,
     bound_variables,
-    everything,
     names_in,
 )
 
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
 """The positions of a triple pattern: variable names and terms."""
-JOINING = (TriplePattern, Group, Values, Union, Select)
+JOINING = (TriplePattern, GroupBlock, Values, Union, Select)
 BLANKS = ("_:", "freshkeeper_blank_")
 """Prefixes of the variables that stand for blank nodes, which are not visible."""
 NONDETERMINISTIC = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
@@ -97,7 +97,7 @@ class StaticPart:
             patterns = tuple(_plain([e for e in self.elements if e not in filters], ""))
         except NotNativeError:
             return None
-        looked = [(e, tuple(sorted(everything([e])))) for e in filters]
+        looked = [(e, tuple(sorted(all_variables([e])))) for e in filters]
         expressions = tuple(Expression(e.text, names, None, _differ(e)) for e, names in looked)
         return StaticJoin(self.variables, patterns, expressions)
 
@@ -146,13 +146,13 @@ class _Reader:
     """FILTERs and BINDs over variables that are not static"""
     before: dict[Element, frozenset[str]] = field(default_factory=dict)
     """by BIND: the variables that all solutions bind before it"""
-    services: list[Service] = field(default_factory=list)
+    services: list[ServiceBlock] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Number the windows, and find the window that patterns outside WINDOW blocks match."""
         merged = self.query.dataset.merged_windows
         windows = list(self.query.windows)
-        self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.named}
+        self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.is_named}
         self.default = windows.index(merged[0]) if merged else None
         if len(merged) > 1:
             raise NotNativeError("several windows are merged into the default graph")
@@ -163,7 +163,7 @@ class _Reader:
         """Sort all elements of the query's group."""
         moving = self._moving_variables(elements)
         for n, element in enumerate(elements):
-            if isinstance(element, Service):
+            if isinstance(element, ServiceBlock):
                 self.services.append(element)
                 continue
             if any(token.is_word(*NONDETERMINISTIC) for token in element.items):
@@ -189,7 +189,7 @@ class _Reader:
             raise NotNativeError("no pattern matches a window")
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
         doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
-        if unsure := doubtful if self.head.star else doubtful & everything(self.services):
+        if unsure := doubtful if self.head.star else doubtful & all_variables(self.services):
             raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._named(min(unsure)))
         expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
@@ -200,13 +200,13 @@ class _Reader:
         if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._named(unbound[0]))
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
-        parts = tuple(self._parts((frozenset(kept) | everything(self.services)).union(*looked)))
+        parts = tuple(self._parts((frozenset(kept) | all_variables(self.services)).union(*looked)))
         return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
 
     def _named(self, name: str) -> Token | None:
         """Return the first occurrence of a variable in the query."""
         items = self.query.tree.source.tokens.items
-        return next((token for token in items if token.kind is Kind.VAR and token.text[1:] == name), None)
+        return next((token for token in items if token.kind is TokenKind.VAR and token.text[1:] == name), None)
 
     @property
     def _aggregates(self) -> frozenset[str]:
@@ -220,7 +220,7 @@ class _Reader:
         for element in block.inner:
             if isinstance(element, TriplePattern):
                 self._pattern(element, self.named[block.iri])
-            elif isinstance(element, Filter) and everything([element]) <= bound:
+            elif isinstance(element, Filter) and all_variables([element]) <= bound:
                 self.looking.append(element)
             else:
                 raise NotNativeError(f"{_short(element)} is inside a WINDOW block", element)
@@ -235,7 +235,7 @@ class _Reader:
     def _moves(self, element: Element) -> bool:
         """Return True if anything inside an element matches a window or a source."""
         for inner in element.walk():
-            if isinstance(inner, WindowBlock | Service):
+            if isinstance(inner, WindowBlock | ServiceBlock):
                 return True
             if isinstance(inner, TriplePattern) and self.default is not None and not _within_graph(element, inner):
                 return True
@@ -244,7 +244,7 @@ class _Reader:
     def _moving_variables(self, elements: Sequence[Element]) -> frozenset[str]:
         """Return the variables that window patterns bind."""
         moving = [e for e in elements if isinstance(e, WindowBlock) or self._moves(e)]
-        return everything(moving)
+        return all_variables(moving)
 
     def _is_static(self, element: Element, group: Sequence[Element], at: int, moving: frozenset[str]) -> bool:
         """Return True if only static elements bind what an element uses, so that it does not depend on any window."""
@@ -252,15 +252,15 @@ class _Reader:
             return True
         others = [e for e in group if isinstance(e, JOINING) and not self._moves(e)]
         if isinstance(element, Filter):
-            return everything([element]) <= bound_variables(others)
+            return all_variables([element]) <= bound_variables(others)
         before = bound_variables(e for e in group[:at] if e in others)
-        later = everything(e for e in group if e is not element and not (isinstance(e, Filter)))
+        later = all_variables(e for e in group if e is not element and not (isinstance(e, Filter)))
         if isinstance(element, Bind):
-            return element.looked <= before and element.bound.isdisjoint(moving)
+            return element.inputs <= before and element.bound.isdisjoint(moving)
         if isinstance(element, Optional | Minus):
-            new = everything([element]) - before
+            new = all_variables([element]) - before
             return new.isdisjoint(moving) and new.isdisjoint(later)
-        return isinstance(element, Graph)
+        return isinstance(element, GraphBlock)
 
     def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
         """Yield BINDs in their order, then FILTERs, then the expressions in SELECT."""
@@ -269,14 +269,14 @@ class _Reader:
             if element.parts or _is_nondeterministic(element.items):
                 raise NotNativeError(f"{_short(element)} is not a deterministic function of its variables", element)
             if isinstance(element, Bind):
-                looked, (name,) = element.looked, element.bound
+                looked, (name,) = element.inputs, element.bound
                 if not looked <= self.before[element] | computed:
                     raise NotNativeError(
                         f"{_short(element)} uses a variable that not all solutions bind before it", element
                     )
                 yield self._computed(element.text, looked, name, certain, computed)
             else:
-                looked = everything([element])
+                looked = all_variables([element])
                 if not looked <= certain | computed:
                     raise NotNativeError(f"{_short(element)} uses a variable that not all solutions bind", element)
                 yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
@@ -291,7 +291,7 @@ class _Reader:
     def _computed(
         self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
     ) -> Expression:
-        if name in certain | computed or name in everything(self.statics):
+        if name in certain | computed or name in all_variables(self.statics):
             raise NotNativeError(f"?{name} is computed and also bound elsewhere", self._named(name))
         computed.add(name)
         return Expression(text, tuple(sorted(looked)), name)
@@ -300,10 +300,10 @@ class _Reader:
         """Yield the static elements in connected parts: those that share variables stay together."""
         rest = list(self.statics)
         while rest:
-            part, names, grew = [rest.pop(0)], everything([]), True
+            part, names, grew = [rest.pop(0)], all_variables([]), True
             while grew:
-                names = everything(part)
-                more = [e for e in rest if not names.isdisjoint(everything([e]))]
+                names = all_variables(part)
+                more = [e for e in rest if not names.isdisjoint(all_variables([e]))]
                 grew = bool(more)
                 part, rest = part + more, [e for e in rest if e not in more]
             ordered = tuple(e for e in self.statics if e in part)
@@ -329,8 +329,8 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
                     raise NotNativeError("it is more than a triple pattern")
                 s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
                 yield graph, (s, p, o)
-        elif type(element) is Group or (type(element) is Graph and element.iri is not None):
-            yield from _plain(element.inner, element.iri or "" if isinstance(element, Graph) else graph)
+        elif type(element) is GroupBlock or (type(element) is GraphBlock and element.iri is not None):
+            yield from _plain(element.inner, element.iri or "" if isinstance(element, GraphBlock) else graph)
         else:
             raise NotNativeError("it is more than a join")
 
@@ -341,7 +341,7 @@ def _named(term: "str | Term") -> "str | Term":
 
 def _within_graph(outer: Element, inner: Element) -> bool:
     """Return True if an element is inside a GRAPH block of another one."""
-    return any(isinstance(e, Graph) and any(inner is x for x in e.walk()) for e in outer.walk())
+    return any(isinstance(e, GraphBlock) and any(inner is x for x in e.walk()) for e in outer.walk())
 
 
 def _differ(element: Element) -> bool | None:

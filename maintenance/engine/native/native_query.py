@@ -33,7 +33,7 @@ from freshkeeper.maintenance.engine.window_dataset import Graphs
 from freshkeeper.maintenance.engine.window_kinds import content_of
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 
 @dataclass(eq=False)
@@ -243,6 +243,6 @@ def shown(query: Query) -> tuple[str, ...]:
     text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
     if text is None:
         return ()
-    found = Store().query(sound(text))
+    found = Store().query(rewrite_for_pyoxigraph(text))
     assert isinstance(found, QuerySolutions)
     return tuple(variable.value for variable in found.variables)

@@ -7,12 +7,12 @@ from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.engine.construct import MARK, Template
 from freshkeeper.maintenance.engine.evaluator import OWN
+from freshkeeper.maintenance.query.aggregation_order import ORDER_DEPENDENT
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.one_order import ORDERED
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
 from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
 
-FUNCTIONS = ("COUNT", *ORDERED)
+FUNCTIONS = ("COUNT", *ORDER_DEPENDENT)
 
 
 class NotNativeError(Exception):
@@ -24,7 +24,7 @@ class NotNativeError(Exception):
 
     def within(self, query: Query) -> str:
         """Return the reason with its place in the text of the query."""
-        return query.said_of(self.element, str(self))
+        return query.message_at(self.element, str(self))
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Grouping:
     @property
     def ordered(self) -> tuple[str, ...]:
         """The variables that are aggregated in a defined order, as the order may affect the result."""
-        made_of = (one.variable for one in self.aggregates if one.function in ORDERED and one.variable is not None)
+        made_of = (
+            one.variable for one in self.aggregates if one.function in ORDER_DEPENDENT and one.variable is not None
+        )
         return tuple(dict.fromkeys(made_of))
 
 
@@ -122,7 +124,7 @@ def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
     if begin is None:
         return ()
     named = [token for token in tail[begin + 2 :] if not token.is_word(*CLAUSES)]
-    if others := [token for token in named if token.kind is not Kind.VAR]:
+    if others := [token for token in named if token.kind is not TokenKind.VAR]:
         raise NotNativeError("it groups by an expression", others[0])
     return tuple(dict.fromkeys(token.text[1:] for token in named))
 
@@ -133,7 +135,7 @@ def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
     of = made[3 if distinct else 2] if len(made) == 4 + distinct else None
     if of is not None and made[0].is_word(*FUNCTIONS) and made[1].is_mark("(") and made[-1].is_mark(")"):
         function = made[0].text.upper()
-        if of.kind is Kind.VAR:
+        if of.kind is TokenKind.VAR:
             return Aggregate(name, of.text[1:], distinct, function)
         if of.is_mark("*") and not distinct and function == "COUNT":
             return Aggregate(name, None, distinct)

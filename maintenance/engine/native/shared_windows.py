@@ -13,10 +13,10 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
 from freshkeeper.maintenance.engine.window_content import NEVER, Content
 from freshkeeper.maintenance.engine.window_kinds import TimeContent, content_of
-from freshkeeper.maintenance.query.model import Query, Window, WindowKind
+from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
 from freshkeeper.maintenance.streams.batch import Timed
 
-Key = tuple[Window, int, frozenset[str], int]
+Key = tuple[StreamWindow, int, frozenset[str], int]
 """The window without its name, t0, the streams that determine when its query begins, and its rank among equals."""
 
 
@@ -83,8 +83,8 @@ class SharedWindows:
             if query.times.every is not None or window.kind is not WindowKind.TIME or window.step is None:
                 found.append(content_of(window, start, HeldSlots(dictionary, window.kind)))
                 continue
-            plain = replace(window, name="", named=True)
-            number = sum(replace(one.window, name="", named=True) == plain for one in found)
+            plain = replace(window, name="", is_named=True)
+            number = sum(replace(one.window, name="", is_named=True) == plain for one in found)
             found.append(self._shared(window, (plain, start, streams, number), dictionary))
         return found
 
@@ -92,7 +92,7 @@ class SharedWindows:
         """Stop sharing: elements have arrived, so queries that start now need windows of their own."""
         self._common.clear()
 
-    def _shared(self, window: Window, key: Key, dictionary: Dictionary) -> SharedContent:
+    def _shared(self, window: StreamWindow, key: Key, dictionary: Dictionary) -> SharedContent:
         common = self._common.get(key)
         if common is None:
             content = content_of(window, key[1], HeldSlots(dictionary, window.kind))

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.engine.native.native_plan import StaticJoin, Static
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.window_dataset import checked, static_quads
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 
 def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -> list[Relation]:
@@ -55,7 +55,7 @@ def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGrap
 
 
 def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:
-    found = evaluator.find(sound(text), {})
+    found = evaluator.find(rewrite_for_pyoxigraph(text), {})
     assert isinstance(found, Table)
     rows = list(found.rows)
     columns = [[row[found.variables.index(name)] for row in rows] for name in part.variables]

@@ -12,14 +12,14 @@ from freshkeeper.maintenance.engine.service_join.lineage import trace
 from freshkeeper.maintenance.engine.service_join.service_solutions import Service
 from freshkeeper.maintenance.engine.service_join.values import HIDDEN, ServiceRows
 from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.one_order import in_one_order
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import outermost, services_in
-from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.syntax.tree import Source
+from freshkeeper.maintenance.query.syntax.tree import SourceText
 
 
 @dataclass(eq=False)
@@ -43,9 +43,9 @@ class FederatedQuery:
         starts = (service.block.group.start + 1 for service in self.query.outer_services)
         # Number the blocks with a comment, because the rewrites below may reorder them.
         numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
-        text = sound(self.query.rewrite(*self._lineage.edits, *numbers).text)
-        text = in_one_order(text) if self.one_order else text
-        self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
+        text = rewrite_for_pyoxigraph(self.query.rewrite(*self._lineage.edits, *numbers).text)
+        text = order_aggregates(text) if self.one_order else text
+        self._tree = read_query(SourceText(tokenize(text), self.query.expression.prologue))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
         return [service.prepare(now, evaluator, functions) for service in self.services]

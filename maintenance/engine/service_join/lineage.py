@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.engine.service_join.values import COPIES, COPY, NO_COPY, SN
-from freshkeeper.maintenance.query.alternatives import inseparable
+from freshkeeper.maintenance.query.alternatives import has_inseparable
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select
@@ -53,7 +53,7 @@ def trace(query: Query) -> Lineage:
     groups = query.tree.grouped if aggregated(query) else None
     counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
     star = query.form is Form.SELECT and query.tree.star
-    doubtful = counted and inseparable(query.group, star)
+    doubtful = counted and has_inseparable(query.group, star)
     return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, doubtful)
 
 

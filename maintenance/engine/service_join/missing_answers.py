@@ -14,7 +14,7 @@ from enum import StrEnum
 from freshkeeper.maintenance.engine.service_join.lineage import aggregated
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Minus, Optional, Select, everything
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Minus, Optional, Select, all_variables
 
 
 class Missing(StrEnum):
@@ -47,9 +47,9 @@ def _joined(query: Query, service: ServicePattern, own: frozenset[str]) -> str |
     """Return the reason if anything else joins with, or tests, values that only the SERVICE can bind."""
     levels = query.context(service).levels
     others = [e for level in levels for place, e in enumerate(level.group) if place != level.at]
-    made = own.union(*(e.bound for e in others if isinstance(e, Bind) and e.looked & own))
+    made = own.union(*(e.bound for e in others if isinstance(e, Bind) and e.inputs & own))
     for element in others:
-        shared = everything([element]) & (made if isinstance(element, Filter | Minus) else element.bound & own)
+        shared = all_variables([element]) & (made if isinstance(element, Filter | Minus) else element.bound & own)
         if shared:
             return f"?{min(shared)} is made of what its SERVICE binds, and stands in another pattern or a FILTER too"
     return None

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +20,9 @@ class NumberedPattern:
     def _written(self) -> tuple[str, Mapping[str, str]]:
         source, numbers, words = self.pattern.block.source, dict[str, str](), list[str]()
         for token in self.pattern.block.group.items:
-            if token.kind is Kind.VAR:
+            if token.kind is TokenKind.VAR:
                 words.append(numbers.setdefault(token.text[1:], f"?{len(numbers)}"))
-            elif token.kind is Kind.BLANK:
+            elif token.kind is TokenKind.BLANK:
                 words.append(numbers.setdefault(token.text, f"_:{len(numbers)}"))
             else:
                 iri = source.iri(token)

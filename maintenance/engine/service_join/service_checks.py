@@ -36,7 +36,7 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
     _check_exists(query, pattern)
     try:
         parts = split_of(query, pattern, source.changing if source else ())
-        if source and source.documents and parts.whole:
+        if source and source.documents and parts.unsplit:
             raise SplitError(
                 f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
                 f"{' '.join(pattern.text.split())}; name the predicates"
@@ -44,7 +44,7 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
         return with_validity(parts, source.volatile, source.validity) if source else parts
     except SplitError as error:
         if fetch is Fetch.VIEW:
-            raise SplitError(query.said_of(pattern.block, str(error))) from None
+            raise SplitError(query.message_at(pattern.block, str(error))) from None
         return None
 
 
@@ -57,4 +57,4 @@ def _check_exists(query: Query, pattern: ServicePattern) -> None:
             problem = (
                 f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not"
             )
-            raise SplitError(query.said_of(element, f"{problem} know: put it outside SERVICE {{ ... }}"))
+            raise SplitError(query.message_at(element, f"{problem} know: put it outside SERVICE {{ ... }}"))

@@ -14,16 +14,16 @@ from freshkeeper.maintenance.engine.functions import time_of
 from freshkeeper.maintenance.engine.r2s import Freshness
 from freshkeeper.maintenance.engine.window_content import FOREVER, Content
 from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
     Filter,
-    Graph,
+    GraphBlock,
     Minus,
     Path,
     Quoted,
-    Service,
+    ServiceBlock,
     TriplePattern,
     WindowBlock,
     blank_variable,
@@ -91,7 +91,7 @@ class WindowPart:
         """Build it for a SERVICE pattern that joins by the variables `sn`."""
         context = query.context(service)
         pattern = context.sparql([window.name for window in query.dataset.named_windows])
-        sparql = sound(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
+        sparql = rewrite_for_pyoxigraph(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
         return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
 
     def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
@@ -120,15 +120,15 @@ def _patterns(
     elements: Sequence[Element], contents: Sequence[Content], searched: tuple[Content, ...] | None = None
 ) -> Iterator[Pattern]:
     """Yield the triple patterns over windows; those outside WINDOW blocks match the merged windows."""
-    merged = tuple(c for c in contents if not c.window.named)
+    merged = tuple(c for c in contents if not c.window.is_named)
     for element in elements:
         if isinstance(element, TriplePattern):
             if searched or merged:
                 yield from (Pattern(terms, merged if searched is None else searched) for terms in _filled(element))
         elif isinstance(element, WindowBlock):
-            named = tuple(c for c in contents if c.window.named and element.iri in (None, c.window.name))
+            named = tuple(c for c in contents if c.window.is_named and element.iri in (None, c.window.name))
             yield from _patterns(element.inner, contents, named)
-        elif not isinstance(element, Graph | Minus | Filter | Service):
+        elif not isinstance(element, GraphBlock | Minus | Filter | ServiceBlock):
             yield from _patterns(element.inner, contents, searched)
 
 

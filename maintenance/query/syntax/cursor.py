@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from freshkeeper.maintenance.base import durations
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
 
 UNITS = {*durations.UNITS, "month", "months", "year", "years"}
 """Words accepted behind a number. Months and years are recognised so that the error can say why they are refused."""
@@ -56,7 +56,7 @@ class Cursor:
     def name(self, what: str) -> Token:
         """Step over an IRI or prefixed name; `what` says in messages what it names."""
         remedy = f"name the {what} by an IRI, <http://...> or prefix:name"
-        if self.now.kind is Kind.VAR:
+        if self.now.kind is TokenKind.VAR:
             self.fail(f"a {what} cannot be a variable: {self.now.text}", remedy)
         if not self.now.is_name:
             self.fail(f"{describe_token(self.now)} where the name of a {what} is missing", remedy)
@@ -72,7 +72,7 @@ class Cursor:
     def take_text(self) -> tuple[str, Token]:
         """Return the text up to the next gap, comma or bracket, with its first token."""
         first = last = self.now
-        while self.now.kind is not Kind.END and not self.now.is_mark(*DELIMITERS):
+        while self.now.kind is not TokenKind.END and not self.now.is_mark(*DELIMITERS):
             if self.now.start != first.start and self.now.start != last.end:
                 break
             last = self.take()
@@ -86,7 +86,7 @@ class Cursor:
         Its unit may stand apart, as in 10 MINUTES.
         """
         text, first = self.take_text()
-        if text.isdigit() and self.now.kind is Kind.WORD and self.now.text.lower() in UNITS:
+        if text.isdigit() and self.now.kind is TokenKind.WORD and self.now.text.lower() in UNITS:
             text += self.take().text
         if not text:
             self.fail(f"the duration of {what} is missing before {describe_token(self.now)}", durations.HOW)
@@ -106,7 +106,7 @@ class Cursor:
 
     def instant(self) -> int:
         """Return an instant in milliseconds since the epoch; it may be written as a (typed) string."""
-        if self.now.kind is Kind.STRING:
+        if self.now.kind is TokenKind.STRING:
             first = self.take()
             text = first.text.strip("\"'")
             if self.accept_mark("^^"):
@@ -122,14 +122,14 @@ class Cursor:
         """Raise QuerySyntaxError at a token, by default the next one."""
         place = token or self.now
         start = place.start
-        if place.kind is Kind.END:
+        if place.kind is TokenKind.END:
             start = len(self.tokens.text.rstrip())  # point behind the last character, not at trailing blank lines
         raise QuerySyntaxError(problem, self.tokens.text, start, remedy)
 
 
 def describe_token(token: Token) -> str:
     """Return the text of a token for a message, shortened if it is long."""
-    if token.kind is Kind.END:
+    if token.kind is TokenKind.END:
         return "the end of the query"
     return shorten(token.text, 60)
 

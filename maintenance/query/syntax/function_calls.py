@@ -21,7 +21,7 @@ import pyoxigraph as ox
 from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.tokens import Tokens
-from freshkeeper.maintenance.query.syntax.tree import Element, Select, Service, TriplePattern
+from freshkeeper.maintenance.query.syntax.tree import Element, Select, ServiceBlock, TriplePattern
 
 TIMESTAMP = "freshkeeper:timestamp"
 NOW = "freshkeeper:now"
@@ -38,7 +38,7 @@ CASTS = ("boolean", "dateTime", "decimal", "double", "float", "integer", "string
 _EMPTY = ox.Store()
 
 
-def calls(query: Query) -> Iterator[tuple[int, bool]]:
+def function_calls(query: Query) -> Iterator[tuple[int, bool]]:
     """Yield the token of every name that is called as a function, and whether it stands inside SERVICE.
 
     A name before parentheses is a call, except in triples, where a collection may follow a name.
@@ -48,7 +48,7 @@ def calls(query: Query) -> Iterator[tuple[int, bool]]:
     if not names:
         return
     triples = _tokens_within(query.tree, TriplePattern)
-    services = _tokens_within(query.tree, Service)
+    services = _tokens_within(query.tree, ServiceBlock)
     # the template of CONSTRUCT consists of triples too, but is no part of the tree
     first = 0
     if query.form is Form.CONSTRUCT:
@@ -62,7 +62,7 @@ def _tokens_within(tree: Select, kind: type[Element]) -> set[int]:
     return {index for e in tree.deep() if isinstance(e, kind) for index in range(e.first, e.stop)}
 
 
-def arguments(tokens: Tokens, opening: int) -> int:
+def count_arguments(tokens: Tokens, opening: int) -> int:
     """Return the number of arguments between the parentheses that open at a token."""
     index, close = opening + 1, tokens.closing[opening]
     count = int(index < close)
@@ -73,7 +73,7 @@ def arguments(tokens: Tokens, opening: int) -> int:
 
 
 @cache
-def wrong_call(name: str, count: int) -> tuple[str, str] | None:
+def check_call(name: str, count: int) -> tuple[str, str] | None:
     """Return the problem with calling an IRI with `count` arguments and its remedy, or None if the call is right."""
     if name in TAKES:
         counts, description = TAKES[name]

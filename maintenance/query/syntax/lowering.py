@@ -9,22 +9,22 @@ from freshkeeper.maintenance.query.dialect import Declared, Feature, fitted_repo
 from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
-    Expression,
     Form,
     Operator,
     Query,
+    QueryExpression,
     Report,
-    Window,
+    StreamWindow,
     WindowKind,
 )
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, wrong_call
+from freshkeeper.maintenance.query.syntax.function_calls import TAKES, check_call, count_arguments, function_calls
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
 from freshkeeper.maintenance.query.syntax.tree import group_names
 
 GROUPS = "freshkeeper_groups"
@@ -36,7 +36,7 @@ class Draft:
     """A query in the making, handed from pass to pass."""
 
     shell: Shell
-    windows: list[Window] = field(default_factory=list)
+    windows: list[StreamWindow] = field(default_factory=list)
     dataset: Dataset = field(default_factory=Dataset)
     times: EvaluationTimes = field(default_factory=EvaluationTimes)
     source_map: SourceMap | None = None
@@ -66,7 +66,7 @@ def check_prefixes(draft: Draft) -> None:
     """Check that every prefix in SPARQL's part is declared."""
     known = {prefix for prefix, _ in draft.shell.prologue.prefixes}
     for token in draft.shell.body:
-        if token.kind is Kind.PNAME and token.text.partition(":")[0] not in known:
+        if token.kind is TokenKind.PNAME and token.text.partition(":")[0] not in known:
             check_prefix(draft.cursor, token, draft.shell.prologue)
 
 
@@ -88,14 +88,14 @@ def lower_windows(draft: Draft) -> None:
         draft.windows.append(window)
 
 
-def _window(draft: Draft, declared: Declared, index: int) -> Window:
+def _window(draft: Draft, declared: Declared, index: int) -> StreamWindow:
     name = WINDOW_NAME.format(index)
     if declared.name is not None:
         name = _resolve(draft, declared.name)
     closure = Closure.LEFT_OPEN
     if declared.kind is WindowKind.TIME:
         closure = declared.closure or draft.shell.dialect.closure
-    return Window(
+    return StreamWindow(
         name=name,
         stream=_resolve(draft, declared.stream),
         kind=declared.kind,
@@ -103,7 +103,7 @@ def _window(draft: Draft, declared: Declared, index: int) -> Window:
         step=declared.step,
         t0=declared.t0,
         closure=closure,
-        named=declared.is_named,
+        is_named=declared.is_named,
         lag=declared.lag,
     )
 
@@ -161,12 +161,12 @@ def check_windows(draft: Draft) -> None:
     """Check that every WINDOW block names a declared window, and that every named window is used."""
     used: set[str] = set()
     for word, name in _window_and_graph_blocks(draft):
-        if name.kind is Kind.VAR:
+        if name.kind is TokenKind.VAR:
             used |= _windows_of_variable(draft, word, name)
         else:
             used.add(_window_of_name(draft, word, name))
     for window, declared in zip(draft.windows, draft.shell.declared, strict=True):
-        if window.named and window.name not in used:
+        if window.is_named and window.name not in used:
             remedy = f"use it: WINDOW <{window.name}> {{ ... }}, or leave NAMED out to put it into the default graph"
             draft.cursor.fail(f"the window <{window.name}> is never used", remedy, declared.name or declared.place)
 
@@ -204,7 +204,7 @@ def _window_and_graph_blocks(draft: Draft) -> list[tuple[Token, Token]]:
 
 
 def _windows_of_variable(draft: Draft, word: Token, name: Token) -> set[str]:
-    named = {window.name for window in draft.windows if window.named}
+    named = {window.name for window in draft.windows if window.is_named}
     if word.is_word("GRAPH"):
         return set()
     if not named:
@@ -233,7 +233,7 @@ def _window_of_name(draft: Draft, word: Token, name: Token) -> str:
         if windows:
             remedy = nearest(iri, list(windows))
         draft.cursor.fail(f"there is no window {name.text} (<{iri}>)", remedy, name)
-    if not windows[iri].named:
+    if not windows[iri].is_named:
         remedy = "declare it FROM NAMED WINDOW, or leave WINDOW out here"
         draft.cursor.fail(f"{name.text} is declared without NAMED: it is in the default graph", remedy, word)
     return iri
@@ -247,20 +247,20 @@ def assemble(draft: Draft) -> None:
     shell = draft.shell
     weaver = Weaver(draft.cursor.tokens.text)
     head, where = _weave(draft, weaver)
-    draft.source_map = weaver.done()
+    draft.source_map = weaver.finish()
     text = draft.source_map.text
     operator = shell.operator or Operator.RSTREAM
     if shell.operator is None and draft.windows:
         operator = shell.dialect.operator
     draft.query = Query(
-        expression=Expression(shell.prologue, text[:head], text[head:where], text[where:]),
+        expression=QueryExpression(shell.prologue, text[:head], text[head:where], text[where:]),
         form=shell.form,
         dataset=draft.dataset,
         times=draft.times,
         operator=operator,
         output=_resolve_output(draft),
         dialect=shell.dialect.name,
-        written=(draft.cursor.tokens.text, draft.source_map),
+        origin=(draft.cursor.tokens.text, draft.source_map),
     )
 
 
@@ -300,7 +300,7 @@ def _weave(draft: Draft, weaver: Weaver) -> tuple[int, int]:
 def _dotted_names(draft: Draft) -> Iterator[Edit]:
     """Yield edits that write names with several dots in full, as pyoxigraph does not read them."""
     for token in draft.shell.body:
-        if token.kind is Kind.PNAME and token.text.partition(":")[2].count(".") > 1:
+        if token.kind is TokenKind.PNAME and token.text.partition(":")[2].count(".") > 1:
             yield Edit(token.start, token.end, f"<{_resolve(draft, token)}>")
 
 
@@ -320,8 +320,8 @@ def _resolve_output(draft: Draft) -> str | None:
     token = draft.shell.output
     if token is None:
         return None
-    if token.kind is Kind.WORD:  # C-SPARQL: REGISTER QUERY name AS, a relative IRI without brackets
-        token = token._replace(kind=Kind.IRI, text=f"<{token.text}>")
+    if token.kind is TokenKind.WORD:  # C-SPARQL: REGISTER QUERY name AS, a relative IRI without brackets
+        token = token._replace(kind=TokenKind.IRI, text=f"<{token.text}>")
     return _resolve(draft, token)
 
 
@@ -337,7 +337,7 @@ def check_calls(draft: Draft) -> None:
     assert draft.source_map is not None
     assert draft.query is not None
     tokens = draft.query.expression.source.tokens
-    for index, inside_service in calls(draft.query):
+    for index, inside_service in function_calls(draft.query):
         token = tokens.items[index]
         name = _resolve(draft, token)
         place = token._replace(start=draft.source_map.origin(token.start))
@@ -345,7 +345,7 @@ def check_calls(draft: Draft) -> None:
             if name in TAKES:
                 draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
             continue
-        wrong = wrong_call(name, arguments(tokens, index + 1))
+        wrong = check_call(name, count_arguments(tokens, index + 1))
         if wrong is not None:
             problem, remedy = wrong
             draft.cursor.fail(f"{token.text} {problem}", remedy, place)

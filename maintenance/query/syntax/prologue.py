@@ -8,7 +8,7 @@ import pyoxigraph as ox
 
 from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
 
 DEFAULT_BASE = "freshkeeper:/"
 """The base of relative names when neither the query nor the caller gives one."""
@@ -76,7 +76,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 def is_relative(token: Token) -> bool:
     """Return whether an IRI needs a base."""
-    return token.kind is Kind.IRI and not _ABSOLUTE.match(token.text)
+    return token.kind is TokenKind.IRI and not _ABSOLUTE.match(token.text)
 
 
 def resolve_iri(written: str, base: str) -> str:
@@ -101,7 +101,7 @@ def read_prologue(cursor: Cursor, prologue: Prologue, base: str) -> Prologue:
     while word := cursor.accept("BASE", "PREFIX"):
         is_base = word.is_word("BASE")
         prefix = "" if is_base else _prefix_name(cursor)
-        if cursor.now.kind is not Kind.IRI:
+        if cursor.now.kind is not TokenKind.IRI:
             cursor.fail(f"{describe_token(cursor.now)} where an IRI is missing", "write <http://...>")
         iri = name_of(cursor, cursor.take(), Prologue(prologue.base or base))
         if is_base:
@@ -113,7 +113,7 @@ def read_prologue(cursor: Cursor, prologue: Prologue, base: str) -> Prologue:
 
 def _prefix_name(cursor: Cursor) -> str:
     token = cursor.now
-    if token.kind is not Kind.PNAME or not token.text.endswith(":") or token.text.count(":") > 1:
+    if token.kind is not TokenKind.PNAME or not token.text.endswith(":") or token.text.count(":") > 1:
         cursor.fail(f"{describe_token(token)} where a prefix is missing", "write PREFIX name: <http://...>")
     return cursor.take().text[:-1]
 

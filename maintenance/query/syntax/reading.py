@@ -7,14 +7,14 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Lateral,
     Minus,
     Optional,
     Select,
-    Service,
-    Source,
+    ServiceBlock,
+    SourceText,
     Span,
     TriplePattern,
     Union,
@@ -27,9 +27,9 @@ from freshkeeper.maintenance.query.syntax.tree import (
 BLOCKS: dict[str, type[Element]] = {
     "OPTIONAL": Optional,
     "MINUS": Minus,
-    "GRAPH": Graph,
+    "GRAPH": GraphBlock,
     "WINDOW": WindowBlock,
-    "SERVICE": Service,
+    "SERVICE": ServiceBlock,
     "FILTER": Filter,
     "BIND": Bind,
     "VALUES": Values,
@@ -38,7 +38,7 @@ BLOCKS: dict[str, type[Element]] = {
 """Words that begin a block of a group."""
 
 
-def read_query(source: Source, opening: int | None = None) -> Select:
+def read_query(source: SourceText, opening: int | None = None) -> Select:
     """Return the tree of a query whose group opens at a token, by default the first group of SPARQL text."""
     reader = _Reader(source)
     stop = len(source.items) - 1
@@ -49,7 +49,7 @@ def read_query(source: Source, opening: int | None = None) -> Select:
 
 @dataclass(frozen=True)
 class _Reader:
-    source: Source
+    source: SourceText
 
     def pattern(self, stop: int) -> int:
         """Return the token that opens the group of SPARQL text; a template and expressions may come before it."""
@@ -92,7 +92,7 @@ class _Reader:
                 break
         if len(parts) > 1:
             return Union(self.source, first, end, tuple(parts))
-        return Group(self.source, first, end, tuple(parts))
+        return GroupBlock(self.source, first, end, tuple(parts))
 
     def _block(self, first: int, stop: int) -> Element:
         """Read a keyword and its operands, up to the end of the first bracket that holds a body."""

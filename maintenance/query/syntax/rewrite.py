@@ -7,7 +7,7 @@ evaluation time, and an RSP-QL dataset keeps them apart (SDS of RSP-QL: (u_i, G_
 from collections.abc import Iterator, Sequence
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
 from freshkeeper.maintenance.query.syntax.tree import AGGREGATES, columns
 
 LONGEST_ALIAS = 2_000
@@ -29,7 +29,7 @@ def alias_edits(tokens: Tokens, stop: int) -> list[Edit]:
     edits: list[Edit] = []
     meaning: dict[str, str] = {}
     for name, expression in computed:
-        variables = [t for t in expression if t.kind is Kind.VAR and t.text[1:] in meaning]
+        variables = [t for t in expression if t.kind is TokenKind.VAR and t.text[1:] in meaning]
         replacements = [Edit(t.start, t.end, meaning[t.text[1:]]) for t in variables]
         if sum(len(edit.new) for edit in replacements) > LONGEST_ALIAS:
             break
@@ -37,7 +37,7 @@ def alias_edits(tokens: Tokens, stop: int) -> list[Edit]:
         if not any(t.is_word(*NONDETERMINISTIC) for t in expression):
             weaver = Weaver(tokens.text)
             weaver.copy(expression[0].start, expression[-1].end, replacements)
-            meaning[name] = f"({weaver.done().text})"
+            meaning[name] = f"({weaver.finish().text})"
     return edits
 
 
@@ -60,7 +60,7 @@ def window_edits(tokens: Tokens, windows: Sequence[str], first: int = 0, stop: i
 
 def block_frame(word: Token, name: Token, windows: Sequence[str]) -> tuple[str, str]:
     """Return the SPARQL for the keyword of a WINDOW or GRAPH block, and the text to add behind the block."""
-    is_variable = name.kind is Kind.VAR
+    is_variable = name.kind is TokenKind.VAR
     iris = [f"<{window}>" for window in windows]
     if word.is_word("WINDOW"):
         if is_variable:
@@ -106,4 +106,4 @@ def service_end(tokens: Tokens, index: int) -> int:
 
 
 def _names(token: Token) -> bool:
-    return token.is_name or token.kind is Kind.VAR
+    return token.is_name or token.kind is TokenKind.VAR

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.rewrite import opens_block
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
 
 WINDOW_NAME = "freshkeeper:window/{}"
 """The name of a window that its query leaves nameless, by its place in the query."""
@@ -75,7 +75,7 @@ def _register(shell: Shell) -> None:
     kind = cursor.expect("RSTREAM", "ISTREAM", "DSTREAM", "STREAM", "QUERY")
     if not kind.is_word("STREAM", "QUERY"):
         _set_operator(shell, kind)
-    word_as_name = cursor.now.kind is Kind.WORD and not cursor.now.is_word("AS", "COMPUTED")
+    word_as_name = cursor.now.kind is TokenKind.WORD and not cursor.now.is_word("AS", "COMPUTED")
     if word_as_name:
         shell.output = cursor.take()
     else:
@@ -121,13 +121,13 @@ def _form(shell: Shell) -> None:
 
 
 def _ends_head(token: Token) -> bool:
-    return token.kind is Kind.END or token.is_mark("{") or token.is_word("FROM", "WHERE", "REPORT")
+    return token.kind is TokenKind.END or token.is_mark("{") or token.is_word("FROM", "WHERE", "REPORT")
 
 
 def _check_selected(shell: Shell) -> None:
     """Check that the next token of SELECT is a variable, *, or an expression in parentheses."""
     token = shell.cursor.now
-    fits = token.kind is Kind.VAR or token.is_mark("*", "(") or token.is_word("DISTINCT", "REDUCED")
+    fits = token.kind is TokenKind.VAR or token.is_mark("*", "(") or token.is_word("DISTINCT", "REDUCED")
     if shell.form is Form.SELECT and not fits:
         remedy = "in SELECT an expression stands in parentheses and gets a name: (COUNT(?x) AS ?n)"
         shell.cursor.fail(f"{describe_token(token)} where SELECT takes a variable", remedy)
@@ -174,7 +174,7 @@ def _where(shell: Shell) -> None:
     shell.where = (start, cursor.skip_block().end)
     for index in range(opening, cursor.index):
         token = cursor.tokens.items[index]
-        if token.kind is not Kind.WORD:
+        if token.kind is not TokenKind.WORD:
             continue
         handle = IN_PATTERN.get(token.text.upper())
         if handle is not None:
@@ -227,11 +227,11 @@ def _tail(shell: Shell) -> None:
     """Read GROUP BY and what follows, up to the end; no clause of the shell comes this late."""
     cursor = shell.cursor
     first = last = cursor.now
-    while cursor.now.kind is not Kind.END:
+    while cursor.now.kind is not TokenKind.END:
         if cursor.now.is_word("FROM", "REPORT", "REGISTER"):
             cursor.fail(f"{cursor.now.text} behind the pattern", f"{cursor.now.text} comes before WHERE")
         last = cursor.take()
-    if first.kind is not Kind.END:
+    if first.kind is not TokenKind.END:
         shell.tail = (first.start, last.end)
 
 

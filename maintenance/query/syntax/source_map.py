@@ -59,7 +59,7 @@ class Weaver:
                 start = edit.end
         self._put(self.source[start:end], start, copied=True)
 
-    def done(self) -> SourceMap:
+    def finish(self) -> SourceMap:
         """Return the text so far."""
         return SourceMap("".join(self._parts), tuple(self._pieces))
 

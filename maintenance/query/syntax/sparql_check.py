@@ -8,7 +8,7 @@ import pyoxigraph as ox
 from freshkeeper.maintenance.query.syntax.cursor import describe_token
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens, tokenize
 
 _EMPTY = ox.Store()
 
@@ -26,7 +26,7 @@ ISBLANK ISLITERAL ISNUMERIC REGEX SUBSTR REPLACE ADJUST LATERAL TRIPLE ISTRIPLE 
 HASLANGDIR LANGDIR STRLANGDIR
 """
 _KEYWORDS = frozenset(_WORDS.split())
-_TERMS = (Kind.VAR, Kind.IRI, Kind.PNAME, Kind.STRING, Kind.NUMBER, Kind.BLANK)
+_TERMS = (TokenKind.VAR, TokenKind.IRI, TokenKind.PNAME, TokenKind.STRING, TokenKind.NUMBER, TokenKind.BLANK)
 _GROUPED = "beside an aggregate or with GROUP BY, only grouped variables and (aggregates AS ?names) can be selected"
 _PHRASES = {
     "The SELECT contains a variable that is unbound": _GROUPED,
@@ -42,7 +42,7 @@ def check_sparql(rewritten: SourceMap, expression: SourceMap, source: str) -> No
     tokens = tokenize(rewritten.text)
     token, expected = _find(tokens, complaint)
     place = len(source.rstrip())
-    if token.kind is not Kind.END:
+    if token.kind is not TokenKind.END:
         place = expression.origin(rewritten.origin(token.start))
     problem, remedy = _explain(token, expected, tokens)
     raise QuerySyntaxError(problem, source, place, remedy)
@@ -92,7 +92,7 @@ def _widened(tokens: Tokens) -> SourceMap:
         weaver.copy(token.start, token.end)
         if after.start > token.end or token.is_mark("{", "}") or after.is_mark("{", "}"):
             weaver.add(_GAP, token.start)
-    return weaver.done()
+    return weaver.finish()
 
 
 def _expected(listed: str) -> list[str]:
@@ -118,7 +118,7 @@ def _explain(token: Token, expected: list[str], tokens: Tokens) -> tuple[str, st
     phrases = [phrase for phrase in expected if " " in phrase]
     if phrases:
         return f"SPARQL: {phrases[0].rstrip('.')}", _PHRASES.get(phrases[0], "")
-    if token.kind is Kind.END:
+    if token.kind is TokenKind.END:
         return "the query ends too early", ""
     if _is_strange(token):
         remedy = f"a variable is written ?{token.text}, a name prefix:{token.text}"
@@ -132,7 +132,7 @@ def _explain(token: Token, expected: list[str], tokens: Tokens) -> tuple[str, st
 
 
 def _is_strange(token: Token) -> bool:
-    return token.kind is Kind.WORD and token.text.upper() not in _KEYWORDS
+    return token.kind is TokenKind.WORD and token.text.upper() not in _KEYWORDS
 
 
 def _guess_remedy(token: Token, tokens: Tokens) -> str:

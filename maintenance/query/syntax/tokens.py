@@ -17,7 +17,7 @@ MAX_STRUCTURE_TOKENS = 5_000
 """Limit of operators, keywords and brackets, for the same reason; terms and data are not counted."""
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     """The kinds of tokens."""
 
     STRING = "string"
@@ -35,23 +35,23 @@ class Kind(StrEnum):
 class Token(NamedTuple):
     """A token and its span in the text."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
 
     def is_word(self, *words: str) -> bool:
         """Return whether this is one of these keywords, in any letter case."""
-        return self.kind is Kind.WORD and self.text.upper() in words
+        return self.kind is TokenKind.WORD and self.text.upper() in words
 
     def is_mark(self, *marks: str) -> bool:
         """Return whether this is one of these punctuation marks."""
-        return self.kind is Kind.MARK and self.text in marks
+        return self.kind is TokenKind.MARK and self.text in marks
 
     @property
     def is_name(self) -> bool:
         """True for an IRI or a prefixed name, which can name a graph, a window or a stream."""
-        return self.kind is Kind.IRI or self.kind is Kind.PNAME
+        return self.kind is TokenKind.IRI or self.kind is TokenKind.PNAME
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,23 @@ _TOKEN = re.compile(
     "|".join(
         f"(?P<{name}>{pattern})"
         for name, pattern in (
-            (Kind.STRING.name, r'"""(?:"{0,2}(?:[^"\\]|\\.))*"""|' + r"'''(?:'{0,2}(?:[^'\\]|\\.))*'''"),
+            (TokenKind.STRING.name, r'"""(?:"{0,2}(?:[^"\\]|\\.))*"""|' + r"'''(?:'{0,2}(?:[^'\\]|\\.))*'''"),
             ("SHORT", r'(?!""")"(?:[^"\\\n\r]|\\.)*"|' + r"(?!''')'(?:[^'\\\n\r]|\\.)*'"),
-            (Kind.IRI.name, r'<(?:[^\x00-\x20<>"{}|^`\\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*>'),
-            (Kind.BLANK.name, rf"_:[{_LETTER}_0-9](?:[{_REST}.\-]*[{_REST}\-])?"),
-            (Kind.PNAME.name, rf"{_PREFIX}:(?:{_LOCAL})?"),
-            (Kind.VAR.name, rf"[?$][{_LETTER}_0-9][{_REST}]*"),
-            (Kind.NUMBER.name, r"(?:[0-9]+\.[0-9]*|\.?[0-9]+)[eE][+-]?[0-9]+|[0-9]*\.[0-9]+|[0-9]+"),
-            (Kind.LANG.name, r"@[A-Za-z]+(?:--?[A-Za-z0-9]+)*"),
-            (Kind.WORD.name, r"[A-Za-z_][A-Za-z0-9_]*"),
-            (Kind.MARK.name, r"\^\^|&&|\|\||!=|<=|>=|<<|>>|."),
+            (TokenKind.IRI.name, r'<(?:[^\x00-\x20<>"{}|^`\\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*>'),
+            (TokenKind.BLANK.name, rf"_:[{_LETTER}_0-9](?:[{_REST}.\-]*[{_REST}\-])?"),
+            (TokenKind.PNAME.name, rf"{_PREFIX}:(?:{_LOCAL})?"),
+            (TokenKind.VAR.name, rf"[?$][{_LETTER}_0-9][{_REST}]*"),
+            (TokenKind.NUMBER.name, r"(?:[0-9]+\.[0-9]*|\.?[0-9]+)[eE][+-]?[0-9]+|[0-9]*\.[0-9]+|[0-9]+"),
+            (TokenKind.LANG.name, r"@[A-Za-z]+(?:--?[A-Za-z0-9]+)*"),
+            (TokenKind.WORD.name, r"[A-Za-z_][A-Za-z0-9_]*"),
+            (TokenKind.MARK.name, r"\^\^|&&|\|\||!=|<=|>=|<<|>>|."),
         )
     ),
     re.DOTALL,
 )
-_KINDS = {**{kind.name: kind for kind in Kind}, "SHORT": Kind.STRING}
+_KINDS = {**{kind.name: kind for kind in TokenKind}, "SHORT": TokenKind.STRING}
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
-_OPERANDS = (Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG)
+_OPERANDS = (TokenKind.VAR, TokenKind.NUMBER, TokenKind.STRING, TokenKind.LANG)
 
 
 def tokenize(text: str) -> Tokens:
@@ -103,13 +103,13 @@ def tokenize(text: str) -> Tokens:
         text.encode()
     except UnicodeEncodeError as error:
         raise QuerySyntaxError("half of a surrogate pair is no character", text, error.start) from None
-    items = (*_scan(text), Token(Kind.END, "", len(text), len(text)))
+    items = (*_scan(text), Token(TokenKind.END, "", len(text), len(text)))
     return Tokens(text, items, _pair(items, text))
 
 
 def check_size(tokens: Tokens) -> None:
     """Raise QuerySyntaxError for a text that would exhaust a recursive parser."""
-    structure = [item for item in tokens.items if item.kind in (Kind.MARK, Kind.WORD) and item.text != ","]
+    structure = [item for item in tokens.items if item.kind in (TokenKind.MARK, TokenKind.WORD) and item.text != ","]
     if len(structure) > MAX_STRUCTURE_TOKENS:
         raise QuerySyntaxError(
             f"the query has {len(structure):,} operators, keywords and brackets",
@@ -138,12 +138,12 @@ def _scan(text: str) -> Iterator[Token]:
         match = _TOKEN.match(text, position)
         if match is None:
             return
-        kind = _KINDS[match.lastgroup or Kind.MARK.name]
+        kind = _KINDS[match.lastgroup or TokenKind.MARK.name]
         word = match.group()
-        if kind is Kind.IRI and brackets[-1] == "(" and _is_comparison(previous, word):
-            kind = Kind.MARK
+        if kind is TokenKind.IRI and brackets[-1] == "(" and _is_comparison(previous, word):
+            kind = TokenKind.MARK
             word = "<"
-        if kind is Kind.MARK:
+        if kind is TokenKind.MARK:
             _check_mark(word, text, position)
             _update_brackets(brackets, word)
         previous = Token(kind, word, position, position + len(word))
@@ -184,7 +184,7 @@ def _pair(items: tuple[Token, ...], text: str) -> dict[int, int]:
     stack: list[int] = []
     closing: dict[int, int] = {}
     for index, item in enumerate(items):
-        if item.kind is not Kind.MARK:
+        if item.kind is not TokenKind.MARK:
             continue
         if item.text in _PAIRS:
             stack.append(index)

@@ -20,7 +20,7 @@ from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
 
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
+from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 CLAUSES = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
@@ -52,7 +52,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceText:
     """A text as tokens, with the prologue that gives its names their meaning."""
 
     tokens: Tokens
@@ -101,15 +101,15 @@ class Source:
         return gap.join(texts), frozenset(iris)
 
     @cached_property
-    def without_blanks(self) -> "Source":
+    def without_blanks(self) -> "SourceText":
         """The source with blank node labels as variables, so that a pattern can stand twice and share their values."""
-        return self._mapped({t.text: blank_variable(t.text) for t in self.items if t.kind is Kind.BLANK})
+        return self._mapped({t.text: blank_variable(t.text) for t in self.items if t.kind is TokenKind.BLANK})
 
-    def renamed(self, names: Iterable[str], prefix: str) -> "Source":
+    def renamed(self, names: Iterable[str], prefix: str) -> "SourceText":
         """Return the source with a prefix before the names of some variables."""
         return self._mapped({f"{sigil}{name}": prefix + name for name in names for sigil in "?$"})
 
-    def _mapped(self, variables: dict[str, str]) -> "Source":
+    def _mapped(self, variables: dict[str, str]) -> "SourceText":
         weaver = Weaver(self.tokens.text)
         items = []
         copied = 0
@@ -119,12 +119,13 @@ class Source:
             kind = token.kind
             text = token.text
             if text in variables:
-                kind = Kind.VAR
+                kind = TokenKind.VAR
                 text = f"?{variables[text]}"
             weaver.add(text, token.start)
             items.append(Token(kind, text, start, weaver.length))
             copied = token.end
-        return Source(Tokens(weaver.done().text, tuple(items), self.tokens.closing), self.prologue, self._resolved)
+        tokens = Tokens(weaver.finish().text, tuple(items), self.tokens.closing)
+        return SourceText(tokens, self.prologue, self._resolved)
 
 
 def blank_variable(label: str) -> str:
@@ -134,7 +135,9 @@ def blank_variable(label: str) -> str:
 
 def names_in(tokens: Iterable[Token]) -> frozenset[str]:
     """Return the variables among tokens, and the labels of blank nodes, which join like variables."""
-    names = (t.text[1:] if t.kind is Kind.VAR else t.text for t in tokens if t.kind in (Kind.VAR, Kind.BLANK))
+    names = (
+        t.text[1:] if t.kind is TokenKind.VAR else t.text for t in tokens if t.kind in (TokenKind.VAR, TokenKind.BLANK)
+    )
     return frozenset(names)
 
 
@@ -142,7 +145,7 @@ def names_in(tokens: Iterable[Token]) -> frozenset[str]:
 class Element:
     """The part of a query at the tokens from `first` up to `stop`, with the groups inside it."""
 
-    source: Source = field(repr=False)
+    source: SourceText = field(repr=False)
     first: int
     stop: int
     parts: tuple[tuple["Element", ...], ...] = ()
@@ -171,7 +174,7 @@ class Element:
         """Return the element as written, with the edits inside it applied."""
         weaver = Weaver(self.source.tokens.text)
         weaver.copy(self.start, self.end, list(edits))
-        return weaver.done().text
+        return weaver.finish().text
 
     @property
     def flat(self) -> str:
@@ -211,7 +214,7 @@ class Element:
         for element in self.inner:
             yield from element.deep()
 
-    def over(self, source: Source) -> Self:
+    def over(self, source: SourceText) -> Self:
         """Return the same element over a source with other names."""
         parts = tuple(_over(part, source) for part in self.parts)
         return replace(self, source=source, parts=parts)
@@ -244,14 +247,14 @@ class Element:
     @property
     def has_service(self) -> bool:
         """True if a SERVICE stands in the element."""
-        return any(isinstance(e, Service) for e in self.walk())
+        return any(isinstance(e, ServiceBlock) for e in self.walk())
 
 
-def _over(elements: Iterable[Element], source: Source) -> tuple[Element, ...]:
+def _over(elements: Iterable[Element], source: SourceText) -> tuple[Element, ...]:
     return tuple(element.over(source) for element in elements)
 
 
-class Group(Element):
+class GroupBlock(Element):
     """A group inside a group."""
 
     @cached_property
@@ -275,20 +278,20 @@ class _NamedBlock(Element):
     @property
     def iri(self) -> str | None:
         """The IRI of the block's name, or None for a variable."""
-        if self.name.kind is Kind.VAR:
+        if self.name.kind is TokenKind.VAR:
             return None
         return self.source.resolve(self.name)
 
 
-class Graph(_NamedBlock, Group):
+class GraphBlock(_NamedBlock, GroupBlock):
     """GRAPH: patterns over one graph, or over each if the name is a variable."""
 
 
-class WindowBlock(Graph):
+class WindowBlock(GraphBlock):
     """WINDOW: patterns over one window, or over each if the name is a variable."""
 
 
-class Service(_NamedBlock):
+class ServiceBlock(_NamedBlock):
     """SERVICE: a pattern that another source evaluates."""
 
     @property
@@ -302,9 +305,9 @@ class Service(_NamedBlock):
         return self.items[1 + self.silent]
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupBlock:
         """The pattern of the block, with its brackets."""
-        return Group(self.source, self.first + 2 + self.silent, self.stop, self.parts)
+        return GroupBlock(self.source, self.first + 2 + self.silent, self.stop, self.parts)
 
 
 class Union(Element):
@@ -356,9 +359,9 @@ class Bind(Element):
         return names_in(self.items[-2:])
 
     @property
-    def looked(self) -> frozenset[str]:
+    def inputs(self) -> frozenset[str]:
         """Variables that the expression reads."""
-        return everything([self]) - self.bound
+        return all_variables([self]) - self.bound
 
 
 class Values(Element):
@@ -542,7 +545,7 @@ def columns(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[str, tuple[
     index = first
     while index < stop:
         token, close = tokens.items[index], tokens.closing.get(index, index)
-        if token.kind is Kind.VAR:
+        if token.kind is TokenKind.VAR:
             yield token.text[1:], ()
         elif close - 2 > index and tokens.items[close - 2].is_word("AS"):
             yield tokens.items[close - 1].text[1:], tokens.items[index + 1 : close - 2]
@@ -561,7 +564,7 @@ def group_names(tokens: Tokens, first: int) -> list[str]:
 class _Expansion:
     """The expansion of a sentence into triples, bracketed nodes and collections included."""
 
-    source: Source
+    source: SourceText
     triples: list[Triple] = field(default_factory=list)
 
     def properties(self, subject: Position, first: int, stop: int) -> None:
@@ -583,9 +586,9 @@ class _Expansion:
             return name
         if token.is_mark("("):
             return self._collection(first + 1, stop - 1)
-        if token.kind is Kind.VAR:
+        if token.kind is TokenKind.VAR:
             return token.text[1:]
-        if token.kind is Kind.BLANK:
+        if token.kind is TokenKind.BLANK:
             return token.text
         if token.is_name:
             return NamedNode(self.source.resolve(token))
@@ -594,7 +597,7 @@ class _Expansion:
     def _predicate(self, first: int, stop: int) -> Position:
         token = self.source.items[first]
         iri = self.source.iri(token)
-        if stop - first > 1 or (iri is None and token.kind is not Kind.VAR):
+        if stop - first > 1 or (iri is None and token.kind is not TokenKind.VAR):
             return Path(*self.source.in_full(first, stop))
         if iri is None:
             return token.text[1:]
@@ -669,11 +672,11 @@ def node_end(tokens: Tokens, first: int, stop: int) -> int:
     end = first + 1
     if end >= stop:
         return end
-    if items[first].kind is Kind.STRING:
+    if items[first].kind is TokenKind.STRING:
         if items[end].is_mark("^^"):
             return min(end + 2, stop)
-        return end + (items[end].kind is Kind.LANG)
-    return end + (items[first].is_mark("+", "-") and items[end].kind is Kind.NUMBER)
+        return end + (items[end].kind is TokenKind.LANG)
+    return end + (items[first].is_mark("+", "-") and items[end].kind is TokenKind.NUMBER)
 
 
 def _quoted_end(tokens: Tokens, first: int, stop: int) -> int:
@@ -706,7 +709,7 @@ def bound_variables(elements: Iterable[Element]) -> frozenset[str]:
     return frozenset().union(*(element.always for element in elements))
 
 
-def everything(elements: Iterable[Element]) -> frozenset[str]:
+def all_variables(elements: Iterable[Element]) -> frozenset[str]:
     """Return every variable that stands anywhere in these elements, also below a column list that hides it."""
     return frozenset().union(*(inner.variables for outer in elements for inner in outer.walk()))
 

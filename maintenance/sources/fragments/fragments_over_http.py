@@ -11,7 +11,7 @@ from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.fetching.http.response_status import check, http_date, media_type
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, Page, read_page
 from freshkeeper.maintenance.sources.fragments.fragment_reader import Counts, FragmentReader
@@ -47,7 +47,7 @@ class FragmentsOverHttp:
         reader = self.reader(now, deadline)
         store = needed(request.query, reader)
         try:
-            rows = bounded(lambda: store.query(sound(request.query)), self.pool.max_bytes)
+            rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(request.query)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be asked of fragments: {error}", refused=True) from None
         expires = [told.expires for told in reader.told] if self.dated else []

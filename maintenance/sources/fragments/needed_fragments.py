@@ -21,7 +21,7 @@ from typing import Protocol
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
@@ -30,16 +30,16 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Lateral,
     Minus,
     Optional,
     Path,
     Position,
     Select,
-    Service,
-    Source,
+    ServiceBlock,
+    SourceText,
     TriplePattern,
     Union,
     Values,
@@ -48,7 +48,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
-REQUIRED = (Group, Union, Select)
+REQUIRED = (GroupBlock, Union, Select)
 """Blocks that are joined with what is around them."""
 FEW = 2
 """Values for which a pattern is asked at once: its count would cost a request as well."""
@@ -96,7 +96,7 @@ def patterns_in(query: str) -> int:
 
 def _tree(query: str) -> Select:
     tokens = tokenize(query)
-    return read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    return read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ class _Fetching:
 
     def group(self, elements: Sequence[Element], bindings: _Bindings, graph: NamedNode | str | None) -> None:
         """Fetch what the elements of a group need; `bindings` is joined with it."""
-        if any(isinstance(e, Service) and self._alone(e) is None for e in elements):
+        if any(isinstance(e, ServiceBlock) and self._alone(e) is None for e in elements):
             raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
-        joined, blocks = bindings, [e for e in elements if isinstance(e, (*REQUIRED, Graph, Service))]
+        joined, blocks = bindings, [e for e in elements if isinstance(e, (*REQUIRED, GraphBlock, ServiceBlock))]
         for element in elements:
             if isinstance(element, Values):
                 joined = joined.and_(element.text, element.always)
@@ -206,10 +206,10 @@ class _Fetching:
 
     def _block(self, block: Element, bindings: _Bindings, graph: NamedNode | str | None) -> _Bindings:
         """A block that is joined; afterwards it gives values itself."""
-        if isinstance(block, Service):
+        if isinstance(block, ServiceBlock):
             self._service(block, bindings)
             return bindings
-        if isinstance(block, Graph):
+        if isinstance(block, GraphBlock):
             name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
             self.group(block.inner, bindings, name)
         elif isinstance(block, Select):
@@ -224,10 +224,10 @@ class _Fetching:
         text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
         return bindings.and_(_in_graph(text, graph), block.always)
 
-    def _alone(self, block: Service) -> Fragments | None:
+    def _alone(self, block: ServiceBlock) -> Fragments | None:
         return None if block.iri is None else self.reader.service(block.iri)
 
-    def _service(self, block: Service, bindings: _Bindings) -> None:
+    def _service(self, block: ServiceBlock, bindings: _Bindings) -> None:
         """What is asked of one source alone."""
         reader, one = self.reader, self._alone(block)
         assert one is not None
@@ -279,7 +279,9 @@ class _Fetching:
         """In an order that does not change from run to run."""
         common: set[PatternTerm] | None = None
         for text in (text for text, names in bindings.blocks if name in names):
-            found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {text} }}"))
+            found = self.store.query(
+                rewrite_for_pyoxigraph(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {text} }}")
+            )
             assert isinstance(found, QuerySolutions)
             values = {row[0] for row in found if row[0] is not None}
             common = values if common is None else common & values
@@ -338,7 +340,7 @@ def takes_all(subject: Position, path: Path, value: Position) -> bool:
 
 def _grows(block: Element) -> bool:
     """Whether it has but more solutions, the more triples there are."""
-    return all(isinstance(each, (TriplePattern, Values, Group, Union)) for each in block.walk())
+    return all(isinstance(each, (TriplePattern, Values, GroupBlock, Union)) for each in block.walk())
 
 
 def _narrows(block: Element) -> bool:

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.query.alternatives import inseparable
+from freshkeeper.maintenance.query.alternatives import has_inseparable
 from freshkeeper.maintenance.query.model import Form
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
@@ -227,7 +227,7 @@ def compare(case: Case, results: list[Any], right: dict[int, Counter[Any]]) -> O
     sure, complete, before, certain = 0, 0, Counter[object](), True
     answers_there = sum(map(Counter.total, right.values()))
     query = parse(query_text(case))
-    doubtful = inseparable(
+    doubtful = has_inseparable(
         query.group, query.form is Form.SELECT and query.tree.star
     )  # given, and never said to be sure
     for result in results:

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.annotated.served_data import Served
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.fragments.needed_fragments import needed, patterns_in
 
 TRAINS = [
@@ -34,7 +34,7 @@ def site(turtle: str, per_page: int = 100) -> tuple[FragmentServer, list[Quad]]:
 
 
 def rows(store: Store, query: str) -> Counter[object]:
-    found = solutions(store.query(sound(PREFIX + query)))
+    found = solutions(store.query(rewrite_for_pyoxigraph(PREFIX + query)))
     return Counter(tuple(map(str, row)) for row in found)
 
 
@@ -118,7 +118,7 @@ class Both(query_runner.Remote):
         whole = super().__call__(query, now)
         server = FragmentServer(Served(facts(self.case.world.remote(self.name, now))), lambda: 0, "/data", 3)
         store = needed(query, reader_of(server))
-        found = solutions(store.query(sound(query)))
+        found = solutions(store.query(rewrite_for_pyoxigraph(query)))
         names = [variable.value for variable in found.variables]
         rows = [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
         if "LIMIT" not in query:

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, Moment
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fetching.http.exchange import Deadline
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.annotations import TMP
 from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
@@ -37,7 +37,7 @@ def bag(rows: Iterable[Mapping[str, object]]) -> Counter[object]:
 def truth(quads: list[Quad], query: str) -> Counter[object]:
     store = Store()
     store.extend(quads)
-    found = solutions(store.query(sound(query)))
+    found = solutions(store.query(rewrite_for_pyoxigraph(query)))
     names = [variable.value for variable in found.variables]
     return bag({n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found)
 

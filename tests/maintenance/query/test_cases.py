@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freshkeeper.maintenance.query.explain import explain_text
-from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
+from freshkeeper.maintenance.query.parser import DIALECTS, detect_dialect, parse
 from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
@@ -28,7 +28,7 @@ def test_an_accepted_query_is_explained_as_its_golden_file_says(accepted: Path, 
 
 def test_the_dialect_is_detected_and_an_explicit_one_reads_the_same(accepted: Path) -> None:
     text, dialect = accepted.read_text(encoding="utf-8"), accepted.suffix[1:]
-    assert guess(tokenize(text)) is DIALECTS[dialect]
+    assert detect_dialect(tokenize(text)) is DIALECTS[dialect]
     assert parse(text, dialect) == parse(text)
 
 

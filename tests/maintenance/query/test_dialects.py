@@ -8,7 +8,7 @@ import pytest
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.query.model import Operator, Query, Report
-from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
+from freshkeeper.maintenance.query.parser import DIALECTS, detect_dialect, parse
 from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
@@ -111,4 +111,4 @@ def test_an_unknown_dialect_suggests_a_near_one() -> None:
     ],
 )
 def test_dialects_give_themselves_away(text: str, dialect: str) -> None:
-    assert guess(tokenize(text)) is DIALECTS[dialect]
+    assert detect_dialect(tokenize(text)) is DIALECTS[dialect]

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
+from freshkeeper.maintenance.query.parser import DIALECTS, detect_dialect, parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.runtime.build import build
@@ -27,7 +27,7 @@ WRONG = re.findall(r"^```rspql-wrong\n(.*?)^```\n\n```text\n(.*?)^```", TEXT, re
 @pytest.mark.parametrize(("dialect", "text"), BLOCKS, ids=[f"{d}-{n}" for n, (d, _) in enumerate(BLOCKS, 1)])
 def test_an_example_is_a_query_of_its_dialect(dialect: str, text: str) -> None:
     assert parse(text, dialect)
-    assert guess(tokenize(text)) is DIALECTS[dialect]
+    assert detect_dialect(tokenize(text)) is DIALECTS[dialect]
 
 
 @pytest.mark.parametrize(("dialect", "text"), BLOCKS, ids=[f"{d}-{n}" for n, (d, _) in enumerate(BLOCKS, 1)])

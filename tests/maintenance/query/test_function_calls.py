@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query.model import Expression, Form, Query
-from freshkeeper.maintenance.query.syntax.function_calls import arguments, calls
+from freshkeeper.maintenance.query.model import Form, Query, QueryExpression
+from freshkeeper.maintenance.query.syntax.function_calls import count_arguments, function_calls
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 
 TERMS = st.sampled_from(["?x", "1", "true", ":called", '"a,b"', "()"])
@@ -49,7 +49,7 @@ def test_a_name_before_parentheses_is_called_in_an_expression_and_a_verb_in_a_tr
     elements: list[str], expression: str, head: str
 ) -> None:
     query = Query(
-        Expression(
+        QueryExpression(
             Prologue(None, (("", "http://e/"),)),
             head.replace("@", expression),
             f"{{ {' '.join(elements)} }}",
@@ -58,7 +58,7 @@ def test_a_name_before_parentheses_is_called_in_an_expression_and_a_verb_in_a_tr
         Form(head.split()[0]),
     )
     tokens = query.expression.source.tokens
-    found = list(calls(query))
+    found = list(function_calls(query))
     before = [n for n, token in enumerate(tokens.items[:-1]) if token.text[-1:].isdigit() and token.is_name]
     assert found == [(n, False) for n in before]
-    assert [f":called{arguments(tokens, n + 1)}" for n, _ in found] == [tokens.items[n].text for n, _ in found]
+    assert [f":called{count_arguments(tokens, n + 1)}" for n, _ in found] == [tokens.items[n].text for n, _ in found]

@@ -7,19 +7,19 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.base.closure import Closure
-from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 
 W = "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s {} {}{{ WINDOW :w {{ ?a ?b ?c }} }}"
 
 
-def window(extent: str, more: str = "") -> Window:
+def window(extent: str, more: str = "") -> StreamWindow:
     return parse(W.format(extent, more)).windows[0]
 
 
 def test_the_same_window_in_every_spelling() -> None:
-    expected = Window("http://e/w", "http://e/s", WindowKind.TIME, 10_000, 500)
+    expected = StreamWindow("http://e/w", "http://e/s", WindowKind.TIME, 10_000, 500)
     for extent in ("[RANGE PT10S STEP PT0.5S]", "[range 10s slide 500ms]", "[RANGE 10000 STEP 500]"):
         assert window(extent) == expected
     assert window("[RANGE 10 SECONDS STEP 500 ms]") == expected
@@ -100,7 +100,7 @@ def test_the_default_dataset_of_each_dialect() -> None:
 
 
 def defaults(query: Query) -> tuple[bool, Operator, tuple[str, ...], Closure]:
-    return query.windows[0].named, query.operator, query.times.report, query.windows[0].closure
+    return query.windows[0].is_named, query.operator, query.times.report, query.windows[0].closure
 
 
 def test_a_count_window_steps_as_its_engine_does() -> None:

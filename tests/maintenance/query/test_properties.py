@@ -12,12 +12,12 @@ from freshkeeper.maintenance.query.explain import explain_text
 from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
-    Expression,
     Form,
     Operator,
     Query,
+    QueryExpression,
     Report,
-    Window,
+    StreamWindow,
     WindowKind,
 )
 from freshkeeper.maintenance.query.parser import parse
@@ -41,21 +41,21 @@ in_windows = patterns.filter(lambda pattern: "GRAPH" not in pattern)
 
 
 @st.composite
-def windows(draw: st.DrawFn, name: str) -> Window:
+def windows(draw: st.DrawFn, name: str) -> StreamWindow:
     """object window."""
     stream, t0, named = draw(names), draw(instants), draw(st.booleans())
     kind = draw(st.sampled_from(WindowKind))
     if kind is WindowKind.TIME:
         closure, lag = draw(st.sampled_from(Closure)), draw(st.just(0) | durations)
-        return Window(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named, lag)
+        return StreamWindow(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named, lag)
     if kind is WindowKind.ELEMENTS:
         counts = st.integers(1, 10**6)
-        return Window(name, stream, kind, draw(counts), draw(counts), t0, named=named)
-    return Window(name, stream, kind, 1 if kind is WindowKind.NOW else None, None, t0, named=named)
+        return StreamWindow(name, stream, kind, draw(counts), draw(counts), t0, is_named=named)
+    return StreamWindow(name, stream, kind, 1 if kind is WindowKind.NOW else None, None, t0, is_named=named)
 
 
 @st.composite
-def times(draw: st.DrawFn, declared: tuple[Window, ...], output: str | None) -> EvaluationTimes:
+def times(draw: st.DrawFn, declared: tuple[StreamWindow, ...], output: str | None) -> EvaluationTimes:
     """Report policies that fit the windows."""
     every = draw(st.none() | durations) if output is not None else None
     if not declared:
@@ -74,7 +74,7 @@ def queries(draw: st.DrawFn) -> Query:
     declared = tuple(draw(windows(f"http://e/w{n}")) for n in range(count))
     output = draw(names) if declared else None
     output = draw(st.sampled_from([output, None]))
-    blocks = [f"WINDOW <{w.name}> {{ {draw(in_windows)} }}" for w in declared if w.named]
+    blocks = [f"WINDOW <{w.name}> {{ {draw(in_windows)} }}" for w in declared if w.is_named]
     if bool(blocks) and draw(st.booleans()):
         blocks.append(f"WINDOW ?w {{ {draw(in_windows)} }}")
     body = draw(st.permutations(blocks + draw(st.lists(patterns, max_size=3))))
@@ -89,7 +89,7 @@ def queries(draw: st.DrawFn) -> Query:
     tail = draw(st.sampled_from(["", "ORDER BY ?a", "LIMIT 3", "VALUES ?v { 1 <x> }"]))
     where = "{ " + " . ".join(body) + " }"
     return Query(
-        Expression(PROLOGUE, head, where, tail),
+        QueryExpression(PROLOGUE, head, where, tail),
         form,
         Dataset(tuple(draw(st.sets(names, max_size=2))), tuple(draw(st.sets(names, max_size=2))), declared),
         draw(times(declared, output)),

@@ -3,7 +3,7 @@
 import pytest
 
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
-from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
 
 
 def kinds(text: str) -> list[tuple[str, str]]:
@@ -81,4 +81,4 @@ def test_tokens_and_gaps_make_up_the_text() -> None:
     text = "PREFIX a: <b> # c\nSELECT ?x { ?x a:y 'z' }"
     items = tokenize(text).items
     assert all(text[item.start : item.end] == item.text for item in items)
-    assert items[-1].kind is Kind.END
+    assert items[-1].kind is TokenKind.END

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query.model import Expression, Form, Query
+from freshkeeper.maintenance.query.model import Form, Query, QueryExpression
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, Service, TriplePattern, WindowBlock
+from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, ServiceBlock, TriplePattern, WindowBlock
 
 E = "http://e/"
 PROLOGUE = Prologue(None, (("", E),))
@@ -19,7 +19,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 
 def tree(pattern: str) -> tuple[Element, ...]:
     """The elements of a group."""
-    return Query(Expression(PROLOGUE, "SELECT *", f"{{ {pattern} }}"), Form.SELECT).group
+    return Query(QueryExpression(PROLOGUE, "SELECT *", f"{{ {pattern} }}"), Form.SELECT).group
 
 
 def triples(pattern: str) -> list[tuple[object, ...]]:
@@ -55,7 +55,7 @@ def test_every_element_stands_at_its_place_inside_the_one_that_holds_it() -> Non
     assert minus.predicates == {f"{E}p", f"{E}q"}
     assert query.tree.grouped == {"t"}
     assert (query.tree.aggregated, list(query.tree.columns)) == (True, ["t", "n"])
-    (service,) = (e for e in query.tree.deep() if isinstance(e, Service))
+    (service,) = (e for e in query.tree.deep() if isinstance(e, ServiceBlock))
     assert (service.iri, service.silent, service.group.text) == (f"{E}b", True, "{ ?t :n ?n }")
 
 

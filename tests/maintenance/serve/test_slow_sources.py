@@ -11,9 +11,9 @@ import pytest
 from servers import eventually
 from serving import REACH, TOPICS, Client, E, configured, posts, served
 
-from freshkeeper.maintenance.query.service_split import THERE
+from freshkeeper.maintenance.query.service_split import SR_EXISTS
 
-ROWS = [{"topic": "jazz", "user": "ann", "n": "10", THERE: "true"}]
+ROWS = [{"topic": "jazz", "user": "ann", "n": "10", SR_EXISTS: "true"}]
 
 
 class Slow(ThreadingHTTPServer):

@@ -12,7 +12,7 @@ from terms import text_of
 from freshkeeper.maintenance.engine.native.aggregates import Aggregated
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
-from freshkeeper.maintenance.query.one_order import in_one_order
+from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 Drawn = list[tuple[int, Literal | NamedNode | None]]
@@ -50,7 +50,7 @@ def by_library(function: str, drawn: Drawn, groups: int, distinct: str) -> list[
                 if term is not None:
                     store.add(Quad(NamedNode(f"urn:{n}"), NamedNode("urn:v"), term))
         body = "?row <urn:p> <urn:p> OPTIONAL { ?row <urn:v> ?v }"
-        rows = store.query(in_one_order(f"SELECT ({function}({distinct}?v) AS ?made) {{ {body} }}"))
+        rows = store.query(order_aggregates(f"SELECT ({function}({distinct}?v) AS ?made) {{ {body} }}"))
         assert isinstance(rows, QuerySolutions)
         found.append(next(iter(rows))["made"])
     return found

@@ -16,50 +16,50 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from freshkeeper.maintenance.query.alternatives import apart
-from freshkeeper.maintenance.query.sort_keys import by_keys
+from freshkeeper.maintenance.query.alternatives import alternative_edits
+from freshkeeper.maintenance.query.sort_keys import sort_key_edits
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Tokens, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind, Tokens, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,
-    Graph,
-    Group,
+    GraphBlock,
+    GroupBlock,
     Minus,
     Optional,
     Select,
-    Service,
-    Source,
+    ServiceBlock,
+    SourceText,
     TriplePattern,
     Union,
     Values,
-    everything,
+    all_variables,
 )
 
 SUSPECT = re.compile(r"\bOPTIONAL\b|\bEXISTS\b|\||\bORDER\b", re.IGNORECASE)
-JOINED = (TriplePattern, Values, Group, Union, Select, Service)
-CLOSED = (Filter, Bind, Service)
+JOINED = (TriplePattern, Values, GroupBlock, Union, Select, ServiceBlock)
+CLOSED = (Filter, Bind, ServiceBlock)
 """Blocks with groups inside that stay as they are."""
 
 
 @lru_cache(maxsize=1_000)
-def sound(sparql: str) -> str:
+def rewrite_for_pyoxigraph(sparql: str) -> str:
     """Return a text for pyoxigraph that means the same as the given one."""
     if not SUSPECT.search(sparql):
         return sparql
     tokens = tokenize(sparql)
-    tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     edits = list(_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree))
     for element in tree.deep():
         if isinstance(element, Select):
-            edits += by_keys(element)
+            edits += sort_key_edits(element)
     weaver = Weaver(sparql)
     weaver.copy(0, len(sparql), sorted(edits, key=lambda edit: edit[:2]))
-    return weaver.done().text
+    return weaver.finish().text
 
 
 def _shows_all(tree: Select) -> bool:
@@ -79,13 +79,13 @@ class _Guard:
             if isinstance(element, CLOSED):
                 continue
             inner_graph = graph
-            if isinstance(element, Graph):
+            if isinstance(element, GraphBlock):
                 inner_graph = ""
                 if element.iri is None:
                     inner_graph = f"?{element.name.text[1:]}"
             for part in element.parts:
                 yield from self.edits(part, element, inner_graph)
-        yield from apart(group, graph, self.star)
+        yield from alternative_edits(group, graph, self.star)
         peeks = not isinstance(holder, Select | Optional | Minus) and any(map(self._peeks, group))
         if peeks:
             yield _opened(group, graph)
@@ -95,9 +95,9 @@ class _Guard:
 
     def _peeks(self, element: Element) -> bool:
         """Return whether the element is an EXISTS with a variable that the query has elsewhere too."""
-        inside = everything(element.inner)
+        inside = all_variables(element.inner)
         return isinstance(element, Filter) and any(
-            token.kind is Kind.VAR and token.text[1:] in inside and not element.start <= token.start < element.end
+            token.kind is TokenKind.VAR and token.text[1:] in inside and not element.start <= token.start < element.end
             for token in self.tokens.items
         )
 
@@ -142,17 +142,17 @@ def _is_joined(later: Sequence[Element], holder: Element) -> bool:
 def _is_plain(optional: Element) -> bool:
     """Return whether an OPTIONAL has the same result with more variables bound than the elements before it bind."""
     for element in optional.inner:
-        inside = [element] if isinstance(element, Service) else element.walk()
+        inside = [element] if isinstance(element, ServiceBlock) else element.walk()
         if not all(_is_plain_inside(inner, optional) for inner in inside):
             return False
     return True
 
 
 def _is_plain_inside(element: Element, optional: Element) -> bool:
-    if isinstance(element, Graph):
-        return element.name.kind is not Kind.VAR
+    if isinstance(element, GraphBlock):
+        return element.name.kind is not TokenKind.VAR
     if isinstance(element, TriplePattern):
         return not element.path
     if isinstance(element, Filter):
         return element in optional.inner and not element.parts
-    return isinstance(element, Group | Union | Values | Service)
+    return isinstance(element, GroupBlock | Union | Values | ServiceBlock)

@@ -3,7 +3,7 @@
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store
 
-from freshkeeper.maintenance.query.one_order import in_one_order
+from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 
 DECIMAL, DATE = (NamedNode(f"http://www.w3.org/2001/XMLSchema#{name}") for name in ("decimal", "dateTime"))
 
@@ -35,15 +35,15 @@ def test_an_aggregate_does_not_depend_on_the_order_of_its_values(function: str, 
     rotated = [values[n:] + values[:n] for n in range(len(values))]
     each = [*rotated, *(one[::-1] for one in rotated)]
     assert len({str(made(query, one)) for one in each}) > 1, "without one order it does"
-    assert len({str(made(in_one_order(query), one)) for one in each}) == 1
+    assert len({str(made(order_aggregates(query), one)) for one in each}) == 1
 
 
 def test_what_the_library_cannot_sort_is_no_trouble() -> None:
     dates = [Literal(f"2020-01-0{n % 3 + 1}T{n % 24:02}:00:00{'Z' * (n % 2)}", datatype=DATE) for n in range(60)]
-    query = in_one_order("SELECT (MAX(?v) AS ?last) (COUNT(*) AS ?n) { ?x <urn:v> ?v }")
+    query = order_aggregates("SELECT (MAX(?v) AS ?last) (COUNT(*) AS ?n) { ?x <urn:v> ?v }")
     assert made(query, dates) == made(query, dates[::-1])
 
 
 def test_counting_needs_no_order() -> None:
     text = "SELECT ?x (COUNT(DISTINCT ?v) AS ?n) { ?x <urn:v> ?v } GROUP BY ?x"
-    assert in_one_order(text) == text
+    assert order_aggregates(text) == text

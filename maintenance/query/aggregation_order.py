@@ -15,25 +15,27 @@ from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
-from freshkeeper.maintenance.query.syntax.tree import Select, Source
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
+from freshkeeper.maintenance.query.syntax.tree import Select, SourceText
 
-ORDERED = ("SUM", "AVG", "MIN", "MAX")
+ORDER_DEPENDENT = ("SUM", "AVG", "MIN", "MAX")
 """Aggregates whose result depends on the order, unlike COUNT."""
 
 
-def in_one_order(sparql: str) -> str:
+def order_aggregates(sparql: str) -> str:
     """Return the same query with its aggregates computed in one order."""
     tokens = tokenize(sparql)
-    tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     names = tuple(dict.fromkeys(_aggregated(tree)))
     if not names:
         return sparql
-    begin, end = tokens.items[tree.opening].end, tokens.items[tokens.closing[tree.opening]].start
-    return tree.edited([Edit(begin, begin, " { SELECT * {"), Edit(end, end, f"}} ORDER BY {keys(names)} }} ")])
+    begin = tokens.items[tree.opening].end
+    end = tokens.items[tokens.closing[tree.opening]].start
+    inner_end = Edit(end, end, f"}} ORDER BY {order_keys(names)} }} ")
+    return tree.edited([Edit(begin, begin, " { SELECT * {"), inner_end])
 
 
-def keys(names: Iterable[str]) -> str:
+def order_keys(names: Iterable[str]) -> str:
     """Return the expressions of ORDER BY; rows that compare equal bind these variables to the same terms."""
     return " ".join(f"STR(?{name}) STR(DATATYPE(?{name})) LANG(?{name})" for name in names)
 
@@ -41,5 +43,5 @@ def keys(names: Iterable[str]) -> str:
 def _aggregated(tree: Select) -> Iterator[str]:
     """Yield the variables of aggregates that depend on the order, in the order of the text."""
     for expression in tree.columns.values():
-        if any(token.is_word(*ORDERED) for token in expression):
-            yield from (token.text[1:] for token in expression if token.kind is Kind.VAR)
+        if any(token.is_word(*ORDER_DEPENDENT) for token in expression):
+            yield from (token.text[1:] for token in expression if token.kind is TokenKind.VAR)
