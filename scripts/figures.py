@@ -399,11 +399,127 @@ def _case(path: Path) -> Figures:
             give("--source", service, triples_of(patterns, 8, drawn))
             predicates = ",".join(re.findall(r"<(\S+)>", volatile.get(service, "")))
             words.extend(("--volatile", f"{service}={predicates or 'urn:p'}"))
+        return on_both_evaluators(*words, "--budget", 2)
+
+
+# ---------------------------------------------------------------------------------------------- cases of others
+
+W3C_CASES = """
+PREFIX mf: <http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#>
+PREFIX qt: <http://www.w3.org/2001/sw/DataAccess/tests/test-query#>
+SELECT DISTINCT ?test ?query ?data {
+  ?test a mf:QueryEvaluationTest ; mf:action ?a . ?a qt:query ?query OPTIONAL { ?a qt:data ?data }
+  FILTER NOT EXISTS { ?a qt:graphData|qt:serviceData ?x } } ORDER BY ?test
+"""
+W3C_BASE = "http://www.w3.org/2001/sw/DataAccess/tests/"
+BY_CHANCE = re.compile(r"\b(NOW|RAND|UUID|STRUUID)\s*\(", re.IGNORECASE)
+TICK = "<urn:tick> <urn:tick> <urn:tick> ."
+CSRBENCH_BEGIN = 60_000
+"""Milliseconds at which the first file of CSRBench arrives: a multiple of all steps."""
+
+
+def w3c(_: Path) -> Iterator[tuple[str, Figures]]:
+    """Evaluation cases of SPARQL 1.1: each case's data is the content of a window, and its query asks the window."""
+    import pyoxigraph as ox
+
+    for manifest in sorted(Path(os.environ["DATA"], "w3c-sparql11").glob("*/manifest.ttl")):
+        store = ox.Store()
+        store.load(path=str(manifest), format=ox.RdfFormat.TURTLE, base_iri=manifest.as_uri())
         found: Figures = {}
-        for evaluator in EVALUATORS:
-            done = freshkeeper("run", *words, "--budget", 2, "--evaluator", evaluator)
-            figures = of_answers(done.out) if done.code == 0 else {"exit status": done.code}
-            found |= {f"{evaluator}: {name}": value for name, value in figures.items()}
+        cases = store.query(W3C_CASES)
+        assert isinstance(cases, ox.QuerySolutions)
+        for test, query, data in ((row["test"], row["query"], row["data"]) for row in cases):
+            path = manifest.with_name(_last(query))
+            if path.suffix == ".rq" and path.exists() and not BY_CHANCE.search(path.read_text("utf-8")):
+                lines = _lines_of(manifest.with_name(_last(data)), W3C_BASE + _last(data)) if data else []
+                figures = _w3c_case(path, lines)
+                found |= {f"{_last(test).rpartition('#')[2]}: {name}": value for name, value in figures.items()}
+        yield manifest.parent.name, found
+
+
+def _last(term: object) -> str:
+    return str(term).strip("<>").rpartition("/")[2]
+
+
+def _lines_of(path: Path, base: str | None = None) -> list[str]:
+    """Return the triples of a file as lines of N-Triples, blank nodes named in the order in which they come."""
+    import pyoxigraph as ox
+
+    lines = ox.serialize(
+        (quad.triple for quad in ox.parse(path=str(path), base_iri=base)), format=ox.RdfFormat.N_TRIPLES
+    )
+    assert lines is not None
+    names: dict[str, str] = {}
+    text = re.sub(r"_:\w+", lambda found: names.setdefault(found[0], f"_:n{len(names)}"), lines.decode())
+    return text.splitlines()
+
+
+def _w3c_case(path: Path, lines: Sequence[str]) -> Figures:
+    with scratch("case") as place:
+        query, stream = place / "query.rspql", place / "stream.nt"
+        query.write_text(f"BASE <{W3C_BASE}>\n{over_window(path.read_text('utf-8'))}", "utf-8")
+        stream.write_text("".join(f"1000\t{line}\n" for line in lines or [TICK]), "utf-8")
+        words = (query, "--stream", f"urn:s={stream}", *([] if lines else ["--drain"]))
+        return on_both_evaluators(*words)
+
+
+def over_window(text: str) -> str:
+    """Return a query of SPARQL that asks the content of a window."""
+    tokens = tokens_of(text)
+    form = next(n for n, token in enumerate(tokens) if token.text.upper() in ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"))
+    construct = tokens[form].text.upper() == "CONSTRUCT"
+    has_template = construct and tokens[form + 1].text == "{"
+    opening = _brace(tokens, _closing(tokens, form + 1) if has_template else form)
+    closing = tokens[_closing(tokens, opening)]
+    before = tokens[opening - 1]
+    place = before.start if before.text.upper() == "WHERE" else tokens[opening].start
+    merged = (construct and not has_template) or any(token.text.upper() == "GRAPH" for token in tokens)
+    window = f" FROM {'' if merged else 'NAMED '}WINDOW <urn:w> ON <urn:s> [RANGE 1s STEP 1s] "
+    if merged:
+        return text[:place] + window + text[place:]
+    inside = tokens[opening].start + 1
+    start, pattern, end = text[place:inside], text[inside : closing.start], text[closing.start :]
+    return f"{text[:place]}{window}{start} WINDOW <urn:w> {{{pattern}}} {end}"
+
+
+def _brace(tokens: Sequence[Token], begin: int) -> int:
+    return next(n for n in range(begin, len(tokens)) if tokens[n].text == "{")
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for n in range(opening, len(tokens)):
+        depth += (tokens[n].text == "{") - (tokens[n].text == "}")
+        if depth == 0:
+            return n
+    return len(tokens) - 1
+
+
+def csrbench(_: Path) -> Iterator[tuple[str, Figures]]:
+    """Queries of CSRBench over its stream, on both evaluators."""
+    data = Path(os.environ["DATA"], "csrbench")
+    lines = [
+        f"{CSRBENCH_BEGIN + second * 1000}\t{line}\n"
+        for second, path in enumerate(sorted((data / "stream").glob("data_*.ttl")))
+        for line in _lines_of(path)
+    ]
+    for name, entry in json.loads((data / "queries.json").read_text("utf-8")).items():
+        with scratch("case") as place:
+            query, stream = place / "query.csparql", place / "stream.nt"
+            window = "FROM STREAM <s> [RANGE {range_ms}ms STEP {step_ms}ms] WHERE".format(**entry)
+            query.write_text("REGISTER QUERY <q> AS " + entry["sparql"].replace("WHERE", window, 1), "utf-8")
+            stream.write_text("".join(lines), "utf-8")
+            words = (query, "--stream", f"{WITHOUT_BASE}s={stream}", "--drain")
+            yield f"query {name}", on_both_evaluators(*words)
+
+
+def on_both_evaluators(*words: object) -> Figures:
+    """Run a query natively, where it has such a plan, and by snapshots."""
+    found: Figures = {}
+    for evaluator in EVALUATORS:
+        done = freshkeeper("run", *words, "--evaluator", evaluator)
+        figures = of_answers(done.out) if done.code == 0 else {"exit status": done.code}
+        found |= {f"{evaluator}: {name}": value for name, value in figures.items()}
     return found
 
 
@@ -413,6 +529,8 @@ PARTS: dict[str, Callable[[Path], Iterator[tuple[str, Figures]]]] = {
     "cases": cases,
     "recorded": recorded,
     "analysis": analysis,
+    "w3c": w3c,
+    "csrbench": csrbench,
 }
 
 
