@@ -19,7 +19,8 @@ class Checkout:
         """Return the checkout at a path; exit with a message if there is none."""
         root = Path(path).resolve()
         if not (root / "freshkeeper" / "__init__.py").is_file():
-            sys.exit(f"{path} is no checkout of freshkeeper: it has no freshkeeper/__init__.py")
+            print(f"{path} is no checkout of freshkeeper: it has no freshkeeper/__init__.py", file=sys.stderr)
+            sys.exit(2)
         return cls(root)
 
     @property
