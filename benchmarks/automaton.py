@@ -28,15 +28,15 @@ from stopwatch import ratios, show
 
 from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import Registration
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build_all
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings
@@ -126,7 +126,7 @@ def beside(count: int, triples: int, evaluator: EvaluatorKind) -> tuple[float, f
     found = together.feed(elements)
     matched = sum(len(result.answers) for result in found.results())
     own = time.process_time() - began
-    names = [Registration(parse(text), f"q{n}") for n, text in enumerate(texts)]
+    names = [RegisteredQuery(parse(text), f"q{n}") for n, text in enumerate(texts)]
     each = [
         query for one in names for query in build_all([one], evaluator=evaluator, dictionary=dictionary, quiet=True)
     ]

@@ -21,7 +21,6 @@ from pathlib import Path
 from stopwatch import ratios, show
 
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -31,6 +30,7 @@ from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, author_name, floor_plan, papers, query_texts, sightings
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM

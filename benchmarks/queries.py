@@ -18,11 +18,12 @@ import pyoxigraph as ox
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.base.terms import term_json
-from freshkeeper.maintenance.engine.engine import Engine, run
+from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.outputs.delivery import Delivery
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 

@@ -15,13 +15,13 @@ import pyoxigraph as ox
 from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Source
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.outputs.delivery import Delivery
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
 

@@ -22,7 +22,6 @@ from SPARQLWrapper import JSON, SPARQLWrapper
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.fetching.endpoint import Order
@@ -30,6 +29,7 @@ from freshkeeper.maintenance.fetching.http.exchange import Deadline
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import Split, split
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.sources.source_config import config_of

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.cache.view.schedule import FixedSchedule, RecordedChanges
     from freshkeeper.maintenance.cache.view.survival import Survival
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
-    from freshkeeper.maintenance.engine.engine import run
     from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
     from freshkeeper.maintenance.enricher.cached_row import CachedRow
     from freshkeeper.maintenance.enricher.enricher import Enricher
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     )
     from freshkeeper.maintenance.query.parser import parse as parse_query
     from freshkeeper.maintenance.runtime.asynchronous import run_async
-    from freshkeeper.maintenance.runtime.embedded_query import continuous_queries, continuous_query
+    from freshkeeper.maintenance.runtime.embedded_query import continuous_queries, continuous_query, run
     from freshkeeper.maintenance.sources.memory import InMemory
     from freshkeeper.maintenance.sources.source_contract import check_source
     from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, load_source

@@ -132,23 +132,25 @@ def _check_source(file: Path) -> str:
 
 
 def _check_run(file: Path) -> str:
+    from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
     from freshkeeper.maintenance.runtime.input_checks import check_inputs
-    from freshkeeper.maintenance.runtime.query_set import NamedText, named_texts
-    from freshkeeper.maintenance.runtime.run_config import QueryConfig
+    from freshkeeper.maintenance.runtime.query_set import definitions_of
 
     config = configured(str(file), {})
-    one = None if config.several else NamedText("", read_query(config.query), config.query, QueryConfig())
-    texts = named_texts(config) if one is None else [one]
+    if config.several:
+        definitions = definitions_of(config)
+    else:
+        definitions = {"": QueryDefinition(query=read_query(config.query))}
     counts = {"window": 0, "SERVICE pattern": 0}
-    for each in texts:
+    for name, one in definitions.items():
         try:
-            query = parsed(each.text, each.own.dialect or config.dialect, config.streams)
-            check_inputs(each.text, query, config.streams, config.graph_files, config.sources)
+            query = parsed(one.query, one.dialect or config.dialect, config.streams)
+            check_inputs(one.query, query, config.streams, config.graph_files, config.sources)
         except InputError as error:
-            raise InputError(f"the query {each.name}: {error}" if each.name else str(error)) from None
+            raise InputError(f"the query {name}: {error}" if name else str(error)) from None
         counts["window"] += len(query.windows)
         counts["SERVICE pattern"] += len(query.services)
-    what = "a query" if len(texts) == 1 else f"{len(texts):,} queries"
+    what = "a query" if len(definitions) == 1 else f"{len(definitions):,} queries"
     return f"{what} with {_counted(counts)}"
 
 

@@ -36,13 +36,13 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
+    from freshkeeper.maintenance.base.field_types import split_iris
     from freshkeeper.maintenance.engine.native.dictionary import Dictionary
     from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
     from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
     from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-    from freshkeeper.maintenance.runtime.run_config import iris
 
-    said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
+    said = {source: split_iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
     graphs, wanted = dict[str, Path](), EvaluatorKind.AUTO
     clocks: dict[str, list[Regular]] = {}
@@ -103,9 +103,10 @@ def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
     """Each query of a run by name, with its dialect; one that is alone has no name."""
     if not config.several:
         return {"": (config.query, config.dialect)}
-    from freshkeeper.maintenance.runtime.query_set import named_texts
+    from freshkeeper.maintenance.runtime.query_set import definitions_of
 
-    return {each.name: (each.text, each.own.dialect or config.dialect) for each in named_texts(config)}
+    definitions = definitions_of(config).items()
+    return {name: (definition.query, definition.dialect or config.dialect) for name, definition in definitions}
 
 
 def _show(

@@ -1,6 +1,6 @@
 """Runs queries over streams: distributes elements in time order and evaluates as the watermark advances."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -13,9 +13,8 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.stored_literals import as_stored
 from freshkeeper.maintenance.fetching.asking import Asking, ask
-from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
+from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.maintenance.streams.event_order import NEVER
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.streams.watermark import Inputs
 
@@ -227,32 +226,3 @@ class Engine:
 
 Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
 """a stream, or any iterable of (time in milliseconds, triple or quad)"""
-
-
-def run(
-    query: ContinuousQuery | Sequence[ContinuousQuery],
-    streams: Mapping[str, Feed],
-    delay: int = 0,
-    drain: bool = False,
-    gap: int = LONGEST_GAP,
-) -> Iterator[Result]:
-    """Run one query, or several, over streams; yield their results.
-
-    Results of several queries (see `continuous_queries`) come by time and then in order of the queries, and carry the
-    query's name. `delay` is the lateness in milliseconds that every stream is allowed, `gap` the longest plausible step
-    in its timestamps; `drain` continues until the windows are empty. The first query that fails ends the run.
-
-    >>> from pyoxigraph import NamedNode, Triple
-    >>> from freshkeeper import continuous_query, run
-    >>> text = '''PREFIX : <urn:>
-    ... SELECT ?topic FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S] { WINDOW :w { ?post :topic ?topic } }'''
-    >>> post = Triple(NamedNode("urn:p"), NamedNode("urn:topic"), NamedNode("urn:jazz"))
-    >>> results = run(continuous_query(text), {"urn:s": [(500, post), (2500, post)]})
-    >>> [(result.t, len(result.answers)) for result in results]
-    [(1000, 1), (2000, 1)]
-    """
-    queries = [query] if isinstance(query, ContinuousQuery) else list(query)
-    engine = Engine(queries, drain, Inputs(gap))
-    for name, feed in streams.items():
-        engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed, steps=Steps(gap)), delay)
-    return engine.run()

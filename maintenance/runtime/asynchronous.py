@@ -9,11 +9,10 @@ from functools import partial
 from pyoxigraph import Quad, Triple
 
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.streams.batch import Batch, Elements, checked
+from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
+from freshkeeper.maintenance.streams.batch import Batch, checked
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
-from freshkeeper.maintenance.streams.watermark import Inputs
 
 Coming = AsyncIterable[tuple[int, Triple | Quad]]
 Came = Batch | Exception | None
@@ -49,10 +48,9 @@ async def run_async(
     >>> asyncio.run(answered())
     [(1000, 1), (2000, 1)]
     """
-    queries = [query] if isinstance(query, ContinuousQuery) else list(query)
-    engine = Engine(queries, drain, Inputs(gap))
+    runtime = QueryRuntime.of(query, drain, gap)
     for name in streams:
-        engine.listen(name, Elements(()), delay)
+        runtime.listen(name, delay=delay)
     arrivals = _Arrivals(idle)
     pumps = [asyncio.create_task(_pump(name, stream, arrivals, Steps(gap))) for name, stream in streams.items()]
     aside = _Aside()
@@ -61,11 +59,11 @@ async def run_async(
             arrivals.expect(name)
         while arrivals.expected:
             for name in await arrivals.wait():
-                async for result in aside.of(partial(engine.silent, name)):
+                async for result in aside.of(partial(runtime.mark_idle, name)):
                     yield result
-            async for result in aside.of(partial(_fed, engine, arrivals.came)):
+            async for result in aside.of(partial(_fed, runtime, arrivals.came)):
                 yield result
-        async for result in aside.of(engine.finish):
+        async for result in aside.of(runtime.finish):
             yield result
     finally:
         for pump in pumps:
@@ -74,12 +72,12 @@ async def run_async(
         await aside.close()
 
 
-def _fed(engine: Engine, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
+def _fed(runtime: QueryRuntime, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
     """What came, one after the other."""
     for name, each in came:
         if isinstance(each, Exception):
             raise each
-        yield from engine.end(name) if each is None else engine.push(name, each)
+        yield from runtime.end(name) if each is None else runtime.push(name, each)
 
 
 def _read(step: Callable[[], Iterator[Result]], found: list[Result]) -> None:

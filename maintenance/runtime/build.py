@@ -24,7 +24,8 @@ from freshkeeper.maintenance.engine.native.templates import template_query
 from freshkeeper.maintenance.engine.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.engine.service_join.from_view import FromView
 from freshkeeper.maintenance.engine.service_join.lineage import trace
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.query_services import QueryServices
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.engine.service_join.shared_views import Views
@@ -51,17 +52,17 @@ def build(
 
     `start` is t0 of windows that do not say theirs. Native plans have their ids from `dictionary`.
     """
-    return build_all([Registration(query, name, settings)], graphs, start, sources, evaluator, dictionary)[0]
+    return build_all([RegisteredQuery(query, name, settings)], graphs, start, sources, evaluator, dictionary)[0]
 
 
 def build_all(
-    registrations: Sequence[Registration],
+    registrations: Sequence[RegisteredQuery],
     graphs: Graphs | None = None,
     start: int = 0,
     sources: Mapping[str, Source] | None = None,
     evaluator: EvaluatorKind = EvaluatorKind.AUTO,
     dictionary: Dictionary | None = None,
-    failed: Callable[[Registration, Exception], None] | None = None,
+    failed: Callable[[RegisteredQuery, Exception], None] | None = None,
     quiet: bool = False,
     views: Views | None = None,
     windows: SharedWindows | None = None,
@@ -76,7 +77,7 @@ def build_all(
     static = StaticGraphs.of(graphs or {}, ids)
     views = Views(sources or {}) if views is None else views
 
-    def tried(registration: Registration, make: Callable[[], T]) -> T | None:
+    def tried(registration: RegisteredQuery, make: Callable[[], T]) -> T | None:
         try:
             return make()
         except FreshkeeperError as error:
@@ -91,7 +92,7 @@ def build_all(
         if failed is not None:
             failed(matched[name], error)
 
-    planned: list[tuple[Registration, Callable[[], ContinuousQuery] | None]] = []
+    planned: list[tuple[RegisteredQuery, Callable[[], ContinuousQuery] | None]] = []
     for each in registrations:
         if each.name not in matched:
             planned.append((each, tried(each, partial(_planned, each, static, start, views, evaluator, ids, windows))))
@@ -106,19 +107,19 @@ def build_all(
     return built
 
 
-def _matched(registrations: Sequence[Registration]) -> dict[str, Registration]:
+def _matched(registrations: Sequence[RegisteredQuery]) -> dict[str, RegisteredQuery]:
     """The queries that are matched together, where there are some."""
     found = {each.name: each for each in registrations if _is_conjunction(each)}
     return found if len(found) >= FEWEST else {}
 
 
-def _is_conjunction(one: Registration) -> bool:
-    free = one.template is None and not one.limits and (one.settings is None or one.settings.state is None)
+def _is_conjunction(one: RegisteredQuery) -> bool:
+    free = one.template is None and not one.definition.limits and (one.settings is None or one.settings.state is None)
     return free and PatternSet.refusal(one.query) is None
 
 
 def _planned(
-    registration: Registration,
+    registration: RegisteredQuery,
     graphs: StaticGraphs,
     start: int,
     views: "Views",
@@ -130,10 +131,10 @@ def _planned(
     if registration.template is not None:
         return partial(template_query, registration.template, graphs, start)
     query, name, settings = registration.query, registration.name, registration.settings
-    made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.limits)
-    if evaluator is EvaluatorKind.NATIVE and registration.limits:
+    made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.definition.limits)
+    if evaluator is EvaluatorKind.NATIVE and registration.definition.limits:
         raise ConfigError("the query cannot run natively: its evaluations have limits")
-    if evaluator is not EvaluatorKind.SNAPSHOT and not registration.limits:
+    if evaluator is not EvaluatorKind.SNAPSHOT and not registration.definition.limits:
         try:
             return _native(registration, graphs, start, views, dictionary, windows)
         except NotNativeError as reason:
@@ -159,7 +160,7 @@ def _has_plan(query: Query, graphs: Graphs) -> bool:
 
 
 def _native(
-    registration: Registration,
+    registration: RegisteredQuery,
     graphs: Graphs,
     start: int,
     views: "Views",

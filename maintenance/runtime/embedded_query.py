@@ -1,24 +1,28 @@
 """A continuous query inside a Python program: text in, a query to run out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import Feed
+from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     PolicyName,
-    Registration,
     Shares,
 )
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.engine.window_dataset import Graphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build, build_all
+from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
 from freshkeeper.maintenance.sources.sources import Source
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 
 
 class QueryOptions(TypedDict, total=False):
@@ -89,11 +93,40 @@ def continuous_queries(
     >>> [query.name for query in queries]
     ['all', 'short']
     """
-    settings, parts = _settings(options), weights or {}
-    registrations = [
-        Registration(parse(text, streams=streams), name, settings, parts.get(name, 1)) for name, text in texts.items()
-    ]
-    return build_all(registrations, graphs, sources=sources)
+    settings, weight_of = _settings(options), weights or {}
+    queries = []
+    for name, text in texts.items():
+        definition = QueryDefinition(query=text, weight=weight_of.get(name, 1))
+        queries.append(RegisteredQuery(parse(text, streams=streams), name, settings, definition))
+    return build_all(queries, graphs, sources=sources)
+
+
+def run(
+    query: ContinuousQuery | Sequence[ContinuousQuery],
+    streams: Mapping[str, Feed],
+    delay: int = 0,
+    drain: bool = False,
+    gap: int = LONGEST_GAP,
+) -> Iterator[Result]:
+    """Run one query, or several, over streams; yield their results.
+
+    Results of several queries (see `continuous_queries`) come by time and then in order of the queries, and carry the
+    query's name. `delay` is the lateness in milliseconds that every stream is allowed, `gap` the longest plausible step
+    in its timestamps; `drain` continues until the windows are empty. The first query that fails ends the run.
+
+    >>> from pyoxigraph import NamedNode, Triple
+    >>> from freshkeeper import continuous_query, run
+    >>> text = '''PREFIX : <urn:>
+    ... SELECT ?topic FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S] { WINDOW :w { ?post :topic ?topic } }'''
+    >>> post = Triple(NamedNode("urn:p"), NamedNode("urn:topic"), NamedNode("urn:jazz"))
+    >>> results = run(continuous_query(text), {"urn:s": [(500, post), (2500, post)]})
+    >>> [(result.t, len(result.answers)) for result in results]
+    [(1000, 1), (2000, 1)]
+    """
+    runtime = QueryRuntime.of(query, drain, gap)
+    for name, feed in streams.items():
+        runtime.listen(name, feed, delay)
+    return runtime.results()
 
 
 def _settings(options: QueryOptions) -> MaintenanceSettings:

@@ -2,8 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, n
 from freshkeeper.maintenance.base.yaml_file import read_yaml_list
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.templates import Template, templates_of
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse as parse_query
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
 from freshkeeper.maintenance.runtime.input_checks import check_inputs
 from freshkeeper.maintenance.runtime.query_files import read_text
-from freshkeeper.maintenance.runtime.run_config import QueryConfig, RunConfig, TemplateConfig
+from freshkeeper.maintenance.runtime.run_config import RunConfig
 
 NAME = re.compile(r"[\w][\w.\-]*")
 """A name of a query: also that of a file."""
@@ -27,120 +27,95 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|true|false")
 ADDRESS = re.compile(r"(urn:|[A-Za-z][A-Za-z0-9+.\-]*://)\S+")
 
 
-@dataclass(frozen=True, eq=False)
-class RunQuery:
-    """One query of a run, with what is its own of the settings."""
-
-    name: str
-    text: str
-    query: Query
-    own: QueryConfig = field(default_factory=QueryConfig)
-    template: Template | None = None
-    """several that differ in constants alone: it has the name of the first, and all else is that of all"""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all that it stands for."""
-        return (self.name,) if self.template is None else self.template.names
-
-
-@dataclass(frozen=True, eq=False)
-class NamedText:
-    """The text of a query, and where it is from."""
-
-    name: str
-    text: str
-    where: str
-    own: QueryConfig
+def read_queries(config: RunConfig, failed: Callable[[str, FreshkeeperError], None]) -> list[RegisteredQuery]:
+    """Parse the queries of a run; those with a mistake are reported and left out."""
+    definitions = definitions_of(config)
+    combined = _templates(config, definitions)
+    in_a_template = {name for one in combined.values() for name in one.names}
+    queries = []
+    for name, definition in definitions.items():
+        if name in combined:
+            queries.append(combined[name])
+        elif name not in in_a_template:
+            try:
+                queries.append(
+                    RegisteredQuery(_parse(config, definition, definition.query), name, definition=definition)
+                )
+            except FreshkeeperError as error:
+                failed(name, error)
+    return queries
 
 
-def read_queries(config: RunConfig, failed: Callable[[str, FreshkeeperError], None]) -> list[RunQuery]:
-    """The queries of a run; one that cannot be read as a query is told of and left out."""
-    texts = named_texts(config)
-    together = _templates(config, texts)
-    others = {name for each in together.values() for name in each.names} - {*together}
-    found = []
-    for each in texts:
-        if each.name in others:
-            continue
-        try:
-            alone = each.name not in together
-            found.append(_alone(config, each) if alone else together[each.name])
-        except FreshkeeperError as error:
-            failed(each.name, error)
-    return found
+def _parse(config: RunConfig, definition: QueryDefinition, text: str) -> Query:
+    return parse_query(text, definition.dialect or config.dialect or None, streams=list(config.streams))
 
 
-def _alone(config: RunConfig, each: NamedText) -> RunQuery:
-    return RunQuery(each.name, each.text, _read(config, each.own, each.text), each.own)
-
-
-def _read(config: RunConfig, own: QueryConfig, text: str) -> Query:
-    return parse_query(text, own.dialect or config.dialect or None, streams=list(config.streams))
-
-
-def _is_whole(config: RunConfig, one: Template) -> bool:
-    """Whether everything that its queries ask is given."""
+def _is_whole(config: RunConfig, template: Template) -> bool:
+    """Return whether every stream, graph and source that a template names is given."""
     try:
-        check_inputs(one.text, one.query, config.streams, config.graph_files, config.sources)
+        check_inputs(template.text, template.query, config.streams, config.graph_files, config.sources)
     except FreshkeeperError:
         return False
     return True
 
 
-def _templates(config: RunConfig, texts: Sequence[NamedText]) -> dict[str, RunQuery]:
-    """Queries that are one plan, by the name of the first; evaluations of theirs that are empty are left out."""
-    if config.evaluator is EvaluatorKind.SNAPSHOT or config.state is not None or config.empty or _limited(config):
+def _templates(config: RunConfig, definitions: Mapping[str, QueryDefinition]) -> dict[str, RegisteredQuery]:
+    """Find queries that can run as one plan, by the name of the first; their empty evaluations are left out."""
+    limited = config.limit is not None or config.most_rows is not None
+    if config.evaluator is EvaluatorKind.SNAPSHOT or config.state is not None or config.empty or limited:
         return {}
-    groups: dict[str, list[NamedText]] = {}
-    for each in texts:
-        if not _limited(each.own):
-            groups.setdefault(each.own.dialect, []).append(each)
+    by_dialect: dict[str, dict[str, QueryDefinition]] = {}
+    for name, definition in definitions.items():
+        if not definition.limits:
+            by_dialect.setdefault(definition.dialect, {})[name] = definition
     found = {}
-    for group in groups.values():
-        own, alike = group[0].own, {each.name: each.text for each in group}
-        templates = templates_of(alike, partial(_read, config, own), config.graph_files)
-        for one in filter(partial(_is_whole, config), templates):
-            found[one.names[0]] = RunQuery(one.names[0], one.text, one.query, own, one)
+    for group in by_dialect.values():
+        first = next(iter(group.values()))
+        texts = {name: definition.query for name, definition in group.items()}
+        for template in templates_of(texts, partial(_parse, config, first), config.graph_files):
+            if _is_whole(config, template):
+                definition = first.model_copy(update={"query": template.text})
+                name = template.names[0]
+                found[name] = RegisteredQuery(template.query, name, definition=definition, template=template)
     return found
 
 
-def _limited(config: RunConfig | QueryConfig) -> bool:
-    return config.limit is not None or config.most_rows is not None
-
-
-def named_texts(config: RunConfig) -> list[NamedText]:
-    """Their texts, every name once; what cannot be found or filled in is an error before anything runs."""
-    found: dict[str, NamedText] = {}
-    for each in _texts(config):
-        if not NAME.fullmatch(each.name):
-            raise ConfigError(f"a query is called {each.name!r}: take letters, digits, '_', '-' and '.'")
-        if each.name in found:
-            raise ConfigError(f"two queries are called {each.name}: {found[each.name].where} and {each.where}")
-        found[each.name] = each
+def definitions_of(config: RunConfig) -> dict[str, QueryDefinition]:
+    """Read the texts of all queries by name; ConfigError if one cannot be found or filled in."""
+    found: dict[str, QueryDefinition] = {}
+    places: dict[str, str] = {}
+    for name, place, definition in _definitions(config):
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
+        if name in found:
+            raise ConfigError(f"two queries are called {name}: {places[name]} and {place}")
+        found[name], places[name] = definition, place
     if not found:
         raise ConfigError("there are no queries: give some files, a directory of them, queries: or templates:")
-    return list(found.values())
+    return found
 
 
-def _texts(config: RunConfig) -> Iterator[NamedText]:
-    for name, own in config.queries.items():
-        yield NamedText(name, read_text(own.query), f"queries.{name}" if "{" in own.query else own.query, own)
+def _definitions(config: RunConfig) -> Iterator[tuple[str, str, QueryDefinition]]:
+    """Yield name, place in the config and definition of every query."""
+    for name, definition in config.queries.items():
+        place = f"queries.{name}" if "{" in definition.query else definition.query
+        yield name, place, definition.model_copy(update={"query": read_text(definition.query)})
     for name, template in config.templates.items():
         yield from _instances(name, template)
 
 
-def _instances(name: str, template: TemplateConfig) -> Iterator[NamedText]:
-    """One query for each row of the table; a column `name` names them, or else their numbers do."""
-    text, rows = read_text(template.query), list(_rows(name, template.instances))
+def _instances(name: str, template: QueryDefinition) -> Iterator[tuple[str, str, QueryDefinition]]:
+    """Yield a query for each row of the table, named by its column `name`, or else by its number."""
+    text, rows = read_text(template.query), list(_rows(name, template.instances or []))
     tokens = [t for t in tokenize(text).items if t.kind is TokenKind.VAR and t.text.startswith("$")]
     if not tokens:
         raise ConfigError(f"the template {name} has no $name that a constant of its table takes the place of")
-    where = template.instances if isinstance(template.instances, str) else f"templates.{name}.instances"
+    table = template.instances if isinstance(template.instances, str) else f"templates.{name}.instances"
     for number, row in enumerate(rows, 1):
-        place = f"row {number} of {where}"
-        own = str(row.get("name") or number)
-        yield NamedText(f"{name}.{own}", _filled(name, text, tokens, row, place), place, template)
+        place = f"row {number} of {table}"
+        row_name = str(row.get("name") or number)
+        filled = _filled(name, text, tokens, row, place)
+        yield f"{name}.{row_name}", place, template.model_copy(update={"query": filled})
 
 
 def _filled(name: str, text: str, tokens: Iterable[Token], row: Mapping[str, Any], place: str) -> str:

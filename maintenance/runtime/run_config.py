@@ -6,17 +6,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from freshkeeper.maintenance.base.durations import as_ms, to_delay
 from freshkeeper.maintenance.base.errors import nearest
+from freshkeeper.maintenance.base.field_types import Amount, Delay, Directory, Duration, Iris
 from freshkeeper.maintenance.base.reference import option, reference
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, check_dialect
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.outputs.output import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.query.parser import DIALECTS, NAMES
+from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.runtime.query_files import files_of, named
 from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.streams.live.feed import OnLoss
@@ -29,66 +30,12 @@ TABLES = ("streams", "graphs", "sources")
 """Keys whose values are such files by IRI, where they are no addresses."""
 
 
-def _delayed(written: object) -> object:
-    return to_delay(written) if isinstance(written, str) else written
-
-
-def iris(written: str | list[str]) -> list[str]:
-    """Several IRIs as the command line has them: with commas, and brackets if one likes."""
-    if not isinstance(written, str):
-        return written
-    return [each.strip().removeprefix("<").removesuffix(">") for each in written.split(",")]
-
-
-Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=0)]
-Delay = Annotated[int, BeforeValidator(_delayed), Field(ge=0)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]
-Words = Annotated[list[str], BeforeValidator(iris)]
-
-
-class QueryConfig(BaseModel):
-    """One query of several: what it is, and what of the settings is its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    query: str = Field(default="", description="a file with the query, or the query itself")
-    dialect: str = Field(default="", description="as that of the run")
-    policy: str = Field(default="", description="what chooses the refreshes; empty: as the run says")
-    weight: Amount = Field(default=1, description="shared: how much its answers count beside those of others")
-    fetch: Fetch | None = Field(default=None, description="view, always or once; null: as the run says")
-    limit: Duration | None = Field(default=None, description="how long one evaluation may take; null: as the run says")
-    most_rows: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="how many rows one evaluation may have; null: as the run says"
-    )
-
-    @model_validator(mode="after")
-    def _speaks(self) -> Self:
-        check_dialect(self.dialect)
-        return self
-
-
-class TemplateConfig(QueryConfig):
-    """A query with `$name` in the place of constants, and a table of them: one instance for each row."""
-
-    instances: str | list[dict[str, str | int | float | bool | None]] = Field(
-        description="a CSV file with a head, a YAML file with a list of rows, or the rows; a column called name names "
-        "the instances"
-    )
-
-
 def by_name(written: object) -> object:
     """A directory stands for its files, and a file or a text for the query alone."""
     found = named(files_of(written)) if isinstance(written, str) else written
     if not isinstance(found, dict):
         return found
     return {name: {"query": own} if isinstance(own, str) else own for name, own in found.items()}
-
-
-def check_dialect(dialect: str) -> None:
-    """A name that is none is an error with the nearest one."""
-    if dialect and dialect not in DIALECTS:
-        raise ValueError(f"dialect: {nearest(dialect, list(DIALECTS))}")
 
 
 class RunConfig(BaseModel):
@@ -99,13 +46,13 @@ class RunConfig(BaseModel):
     query: str = Field(
         default="", description="a file with the query, the query itself, or (on the command line) a file like this"
     )
-    queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
+    queries: Annotated[dict[str, QueryDefinition], BeforeValidator(by_name)] = Field(
         default={},
         description="several queries in place of one: a directory of files, or by name a file, a text, or keys of its "
         "own (query, dialect, policy, weight, fetch, limit, most_rows)",
         examples=["reach: reach.rspql", "top: {query: top.rspql, policy: plan, weight: 2}"],
     )
-    templates: dict[str, TemplateConfig] = Field(
+    templates: dict[str, QueryDefinition] = Field(
         default={},
         description="queries that differ in constants alone: a text with $name in their place, and a table of them",
         examples=["near: {query: near.rspql, instances: persons.csv}"],
@@ -141,7 +88,7 @@ class RunConfig(BaseModel):
         ],
         json_schema_extra=option("source", "IRI=FILE"),
     )
-    volatile: dict[str, Words] = Field(
+    volatile: dict[str, Iris] = Field(
         default={},
         description="the volatile predicates of sources that do not say them",
         examples=["http://example.org/blog: [http://example.org/followers]"],
@@ -256,6 +203,16 @@ class RunConfig(BaseModel):
     def graph_files(self) -> dict[str, str]:
         """The files of all graphs; the default one has no name."""
         return self.graphs | ({"": self.default} if self.default else {})
+
+    @model_validator(mode="after")
+    def _check_instances(self) -> Self:
+        for name, template in self.templates.items():
+            if template.instances is None:
+                raise ValueError(f"templates.{name}: instances is missing")
+        for name, definition in self.queries.items():
+            if definition.instances is not None:
+                raise ValueError(f"queries.{name}: instances is a key of templates")
+        return self
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

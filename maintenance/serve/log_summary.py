@@ -53,8 +53,8 @@ class History:
             "counts": counts,
             "passed": {one.name: one.order.watermark for one in inputs},
             "silent": [one.name for one in inputs if one.idle],
-            "queries": queries.written,
-            "next": queries.next,
+            "queries": queries.records,
+            "next": queries.next_numbers,
             "producers": self.producers,
             "places": self.places,
         }

@@ -1,28 +1,23 @@
-"""The queries of a service by name: how each is built, what its views are called in the state, how far it is."""
+"""The registered queries of a service by name: running or paused, with their records in the log."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from freshkeeper.maintenance.base.errors import ConfigError, UnknownNameError
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.r2s import Answers
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration
-from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.service_join.shared_views import Views
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.query.explain import explain
 from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.runtime.input_checks import check_inputs
 from freshkeeper.maintenance.runtime.progress import Progress
+from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, UsedViews
 from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.sources.sources import Source
@@ -30,84 +25,82 @@ from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.event_order import NEVER
 
 
-@dataclass(frozen=True)
-class Registered:
-    """One query: its text, and where the state has its views."""
-
-    number: int
-    """of all that were ever registered"""
-    name: str
-    text: str
-    dialect: str
-    first: int
-    """the number of its first view in the state"""
-    views: int
-    """how many it may have"""
-    configured: bool = False
-    """whether it is from the config, and goes with it"""
-
-    def written(self) -> dict[str, Any]:
-        """As the log has it."""
-        return asdict(self)
-
-    @classmethod
-    def read(cls, head: Mapping[str, Any]) -> "Registered":
-        """A registration as the head of its record in the log has it."""
-        names = ("number", "name", "text", "dialect", "first", "views")
-        return cls(**{name: head[name] for name in names}, configured=head.get("configured", False))
+def as_record(one: RegisteredQuery) -> dict[str, Any]:
+    """Return a registered query as the log of a service has it."""
+    return {
+        "number": one.number,
+        "name": one.name,
+        "text": one.text,
+        "dialect": one.definition.dialect,
+        "first": one.first_view,
+        "views": len(one.query.outer_services),
+        "configured": one.configured,
+    }
 
 
 @dataclass(eq=False)
 class Registrations:
-    """All of them, and what they have in common."""
+    """The registered queries of a service, running or paused, and the runtime that evaluates them."""
 
+    runtime: QueryRuntime
     settings: MaintenanceSettings
-    sources: Mapping[str, Source]
-    graphs: StaticGraphs
-    streams: Mapping[str, object]
     state: State
+    streams: Mapping[str, object]
     answers: AnswerLog
     dialect: str = ""
-    """of queries that do not say theirs; empty: as they look"""
-    most: int = 1_000
-    longest: int = 100_000
-    """characters of a query"""
-    windows: SharedWindows = field(default_factory=SharedWindows)
-    """those that one more query may have"""
-    all: dict[str, Registered] = field(default_factory=dict)
-    running: dict[str, ContinuousQuery] = field(default_factory=dict)
-    _used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
-    """the views of each query that was built, with their sources"""
-    _count: int = 0
-    _views: int = 0
+    """of queries that do not name theirs; empty: detected from the text"""
+    max_queries: int = 1_000
+    max_characters: int = 100_000
+    """of the text of a query"""
+    all: dict[str, RegisteredQuery] = field(default_factory=dict)
+    _next_number: int = 0
+    _next_view: int = 0
+
+    @property
+    def running(self) -> dict[str, ContinuousQuery]:
+        """The queries that are evaluated, by name."""
+        return self.runtime.queries
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources that queries may name."""
+        return self.runtime.sources
 
     @property
     def dictionary(self) -> Dictionary:
-        """The one that all queries share."""
-        return self.graphs.dictionary
+        """The ids of terms that all queries share."""
+        return self.runtime.graphs.dictionary
 
-    def new(self, name: str, text: str, dialect: str, configured: bool = False) -> Registered:
-        """One that is not there yet."""
+    def new(self, name: str, text: str, dialect: str, configured: bool = False) -> RegisteredQuery:
+        """Number a query that is not registered yet; ConfigError if it cannot be."""
         if not NAME.fullmatch(name):
             raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
         if name in self.all:
             raise NameInUseError(f"there is a query {name} already: delete it first, or take another name")
-        if len(self.all) >= self.most:
-            raise FullError(f"there are {self.most} queries, which is as many as may be: delete one first")
-        patterns = len(self.checked(text, dialect).outer_services)
-        return self.known(Registered(self._count, name, text, dialect, self._views, patterns, configured))
-
-    def known(self, one: Registered) -> Registered:
-        """One that has its number; later ones have larger ones."""
-        self._count, self._views = max(self._count, one.number + 1), max(self._views, one.first + one.views)
+        if len(self.all) >= self.max_queries:
+            raise FullError(f"there are {self.max_queries} queries, which is as many as may be: delete one first")
+        record = {"number": self._next_number, "name": name, "text": text, "dialect": dialect}
+        one = self._from_record(record | {"first": self._next_view, "configured": configured})
+        self.count(as_record(one))
         return one
 
+    def restored(self, record: Mapping[str, Any]) -> RegisteredQuery:
+        """Read a query from its record in the log."""
+        self.count(record)
+        return self._from_record(record)
+
+    def count(self, record: Mapping[str, Any]) -> None:
+        """Give later queries and their views larger numbers than those of a record."""
+        self._next_number = max(self._next_number, record["number"] + 1)
+        self._next_view = max(self._next_view, record["first"] + record["views"])
+
     def checked(self, text: str, dialect: str) -> Query:
-        """What a text means; whether a service can run it."""
-        if len(text) > self.longest:
-            raise ConfigError(f"a query has at most {self.longest:,} characters, and this one has {len(text):,}")
-        query = self._parsed(text, dialect)
-        check_inputs(text, query, dict.fromkeys(self.streams, ""), dict.fromkeys(self.graphs, ""), self.sources)
+        """Parse a text; ConfigError if the service cannot run it."""
+        if len(text) > self.max_characters:
+            raise ConfigError(f"a query has at most {self.max_characters:,} characters, and this one has {len(text):,}")
+        query = parse(text, dialect or self.dialect or None, streams=list(self.streams))
+        graphs = dict.fromkeys(self.runtime.graphs, "")
+        check_inputs(text, query, dict.fromkeys(self.streams, ""), graphs, self.sources)
         if not query.windows:
             raise ConfigError(
                 "a query of a service needs a window: this one would be evaluated once (`freshkeeper follow` asks one "
@@ -119,48 +112,38 @@ class Registrations:
     def with_more(self, streams: Mapping[str, object], sources: Mapping[str, Source]) -> Iterator[None]:
         """Queries may name these from now on; if something goes wrong meanwhile, they may not."""
         before = self.streams, self.sources
-        self.streams, self.sources = {**self.streams, **streams}, {**self.sources, **sources}
+        self.streams, self.runtime.sources = {**self.streams, **streams}, {**self.sources, **sources}
         try:
             yield
         except BaseException:
-            self.streams, self.sources = before
+            self.streams, self.runtime.sources = before
             raise
 
-    def build(self, one: Registered) -> ContinuousQuery:
-        """Make it run; what is wrong with it is told."""
-        query = self.checked(one.text, one.dialect)
-        self.release(one.name)
-        had = len(self.state.views)
-        views = Views(self.sources, patterns=one.first)
-        (built,) = build_all(
-            [Registration(query, one.name, self.settings)],
-            self.graphs,
-            dictionary=self.dictionary,
-            views=views,
-            windows=self.windows,
-        )
-        progress = self.progress(one.name)
-        built.done = self._answered(query, progress)
-        built.streamer.before = progress.streamed or built.streamer.before
-        for view in self.state.views[had:]:
-            view.settle()
+    def build(self, one: RegisteredQuery) -> ContinuousQuery:
+        """Build a query, which the runtime evaluates from `add` on."""
+        self.runtime.release(one.name)
+        self._complete_answers(one)
+        (built,) = self.runtime.build([one])
         self.all[one.name] = one
-        self._used[one.name] = views.used.get(one.name, [])
         return built
 
+    def parsed_again(self, one: RegisteredQuery) -> RegisteredQuery:
+        """Parse a query once more: one that reads any stream may have more of them now."""
+        return replace(one, query=self.checked(one.text, one.definition.dialect))
+
     @property
-    def next(self) -> tuple[int, int]:
+    def next_numbers(self) -> tuple[int, int]:
         """The numbers of the next query and of its first view."""
-        return self._count, self._views
+        return self._next_number, self._next_view
 
-    @next.setter
-    def next(self, numbers: Sequence[int]) -> None:
-        self._count, self._views = numbers
+    @next_numbers.setter
+    def next_numbers(self, numbers: Sequence[int]) -> None:
+        self._next_number, self._next_view = numbers
 
     @property
-    def written(self) -> list[dict[str, Any]]:
-        """All that there are, as the log has them."""
-        return [one.written() | {"paused": one.name not in self.running} for one in self.all.values()]
+    def records(self) -> list[dict[str, Any]]:
+        """All registered queries, as a snapshot of the log has them."""
+        return [as_record(one) | {"paused": one.name not in self.running} for one in self.all.values()]
 
     def needed(self, latest: int) -> tuple[int, dict[str, int]]:
         """What fills all windows again: elements since an instant, and so many of streams."""
@@ -176,69 +159,63 @@ class Registrations:
                     last[window.stream] = max(last.get(window.stream, 0), window.range)
         return since, last
 
-    def named(self, name: str) -> Registered:
-        """The one of this name."""
+    def named(self, name: str) -> RegisteredQuery:
+        """Return the query of a name."""
         if name not in self.all:
             raise UnknownNameError("query", name, self.all)
         return self.all[name]
 
-    def numbered(self, number: int) -> Registered:
-        """The one with this number."""
+    def numbered(self, number: int) -> RegisteredQuery:
+        """Return the query with a number."""
         return next(one for one in self.all.values() if one.number == number)
 
-    def views_of(self, name: str) -> Sequence[tuple[str, ServiceView]]:
-        """The views of a query, with their sources."""
-        return self._used.get(name, ())
+    def views_of(self, name: str) -> UsedViews:
+        """Return the views of a query, with their sources."""
+        return self.runtime.views_of(name)
 
-    def explained(self, one: Registered) -> dict[str, Any]:
-        """What it means, and which evaluator runs it."""
-        query = self._parsed(one.text, one.dialect)
+    def explained(self, one: RegisteredQuery) -> dict[str, Any]:
+        """Explain what a query means, and which evaluator runs it."""
         volatile = {name: source.volatile for name, source in self.sources.items()}
-        wanted, running = explain_plan(query, self.graphs), self.running.get(one.name)
-        if running is not None and running.dictionary is None and wanted["kind"] == EvaluatorKind.NATIVE.value:
+        plan, running = explain_plan(one.query, self.runtime.graphs), self.running.get(one.name)
+        if running is not None and running.dictionary is None and plan["kind"] == EvaluatorKind.NATIVE.value:
             reason = "the service asks for what the other one does"
-            wanted = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}
-        return {"name": one.name, **explain(query, volatile), "evaluator": wanted}
+            plan = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}
+        return {"name": one.name, **explain(one.query, volatile), "evaluator": plan}
 
     def progress(self, name: str) -> Progress:
-        """How far it is."""
+        """Return how far the answers of a query are out."""
         return Progress(self.state.base, name)
 
-    def streamed(self, name: str) -> Answers | None:
-        """What R2S compares its next answers with."""
-        query = self.running[name]
-        return None if query.query.operator is Operator.RSTREAM else query.streamer.before
-
-    def release(self, name: str) -> None:
-        """A query does not run: its views are no more but in the state, and their budget is the others'."""
-        managers = [view.manager for _, view in self._used.pop(name, ())]
-        self.state.views = [one for one in self.state.views if one.manager not in managers]
-        for manager in managers:
-            if isinstance(manager.ledger, Member):
-                manager.ledger.shared.leave(manager.ledger)
-
-    def forget(self, one: Registered) -> None:
-        """It is no more, and the state forgets its views."""
+    def forget(self, one: RegisteredQuery) -> None:
+        """Remove a query, and its views from the state."""
         self.all.pop(one.name, None)
-        self.release(one.name)
-        self.state.forget(one.name, range(one.first, one.first + one.views))
+        self.runtime.release(one.name)
+        views = range(one.first_view, one.first_view + len(one.query.outer_services))
+        self.state.forget(one.name, views)
 
-    def _answered(self, query: Query, progress: Progress) -> int | None:
-        """The last evaluation that is out; one that was cut off is, if its line is whole and none compares with it."""
-        rstream, doubtful = query.operator is Operator.RSTREAM, progress.answering
-        last = self.answers.truncate_partial_line(progress.query, None if rstream else doubtful)
-        if doubtful is not None and last == doubtful:
-            progress.answer(doubtful, None)
-        return progress.answered
+    def _from_record(self, record: Mapping[str, Any]) -> RegisteredQuery:
+        return RegisteredQuery(
+            self.checked(record["text"], record["dialect"]),
+            record["name"],
+            self.settings,
+            QueryDefinition(query=record["text"], dialect=record["dialect"]),
+            number=record["number"],
+            first_view=record["first"],
+            configured=record.get("configured", False),
+        )
 
-    def _parsed(self, text: str, dialect: str) -> Query:
-        return parse(text, dialect or self.dialect or None, streams=list(self.streams))
+    def _complete_answers(self, one: RegisteredQuery) -> None:
+        """Make the answer file and the state agree on the last answered evaluation.
 
-    def close(self) -> None:
-        """Others may have the state; sources are asked no more."""
-        for source in self.sources.values():
-            source.transport.close()
-        self.state.close()
+        A crash may leave an evaluation begun. It counts as answered if its line is whole, and is answered again
+        otherwise. Where R2S compares answers, its line is removed: what it was compared with is lost.
+        """
+        progress = self.progress(one.name)
+        unsure = progress.answering
+        compares = one.query.operator is not Operator.RSTREAM
+        last = self.answers.truncate_partial_line(one.name, unsure if compares else None)
+        if unsure is not None and last == unsure:
+            progress.answer(unsure, None)
 
 
 class NameInUseError(ConfigError):

@@ -12,10 +12,11 @@ from typing import Any
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.runtime.graph_watch import Stamp, stamp_of
+from freshkeeper.maintenance.runtime.query_runtime import open_sources
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
-from freshkeeper.maintenance.serve.starting import sources_of, take_queries
+from freshkeeper.maintenance.serve.starting import take_queries
 from freshkeeper.maintenance.sources.sources import Source
 
 AT_ONCE = ("queries", "token", "read_token", "largest_body", "longest_query", "most_queries", "most_listeners", "watch")
@@ -69,7 +70,7 @@ class Reloading:
             guard, config.largest_body, config.most_listeners,
         )  # fmt: skip
         queries = self.door.service.queries
-        queries.most, queries.longest = config.most_queries, config.longest_query
+        queries.max_queries, queries.max_characters = config.most_queries, config.longest_query
         later = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(self._known(config), key)]
         waiting = ", ".join(key for key in later if key not in AT_ONCE)
         known = {key: getattr(self._known(config), key) for key in later if key not in AT_ONCE}
@@ -81,7 +82,7 @@ class Reloading:
     def _take(self, config: ServeConfig) -> list[str]:
         """Streams and sources that are new, and queries; what was done."""
         service, new = self.door.service, {key: _new(self.config, config, key) for key in GROWING}
-        sources = sources_of(config, new["sources"])
+        sources = open_sources({name: config.sources[name] for name in new["sources"]}, config.volatile)
         delays = {name: config.streams[name].delay for name in new["streams"]}
         try:
             with service.queries.with_more(delays, sources):

@@ -9,20 +9,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from freshkeeper.maintenance.base.durations import as_ms
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.field_types import Amount, Directory, Duration, Iris
 from freshkeeper.maintenance.base.reference import reference
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.runtime.run_config import (
-    Amount,
-    Directory,
-    Duration,
-    RunConfig,
-    Words,
-    by_name,
-    check_dialect,
-    resolve_paths,
-)
+from freshkeeper.maintenance.runtime.run_config import RunConfig, by_name, resolve_paths
 from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.steps import Steps
@@ -36,20 +29,6 @@ PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certific
 def _as_run(name: str) -> Any:
     """A key that a run has, too."""
     return copy(RunConfig.model_fields[name])
-
-
-class ServedQuery(BaseModel):
-    """A query that is there from the beginning."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    query: str = Field(default="", description="a file with the query, or the query itself")
-    dialect: str = Field(default="", description="as that of the service")
-
-    @model_validator(mode="after")
-    def _speaks(self) -> Self:
-        check_dialect(self.dialect)
-        return self
 
 
 class StreamConfig(BaseModel):
@@ -134,7 +113,7 @@ class ServeConfig(BaseModel):
             '  triples: [{subject: "ex:ride/{id}", predicate: ex:to, iri: "ex:place/{to}"}]',
         ],
     )
-    queries: Annotated[dict[str, ServedQuery], BeforeValidator(by_name)] = Field(
+    queries: Annotated[dict[str, QueryDefinition], BeforeValidator(by_name)] = Field(
         default={},
         description="queries that are there from the beginning: a directory of files, or by name a file or a text; "
         "others are registered while it runs",
@@ -143,7 +122,7 @@ class ServeConfig(BaseModel):
     graphs: dict[str, str] = _as_run("graphs")
     default: str = _as_run("default")
     sources: dict[str, str | SourceConfig] = _as_run("sources")
-    volatile: dict[str, Words] = _as_run("volatile")
+    volatile: dict[str, Iris] = _as_run("volatile")
     idle: Duration | None = _as_run("idle")
     gap: Duration = _as_run("gap")
     policy: str = _as_run("policy")
@@ -183,6 +162,9 @@ class ServeConfig(BaseModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        for name, definition in self.queries.items():
+            if own := sorted(definition.model_fields_set - {"query", "dialect"}):
+                raise ValueError(f"queries.{name}: {own[0]} is for the queries of a run; a service has one for all")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key are given together")
         if self.journal is None and (self.journal_age is not None or self.journal_largest is not None):

@@ -9,7 +9,7 @@ elements fill the windows, and evaluations that had been answered are not answer
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -20,19 +20,19 @@ from freshkeeper.maintenance.engine.engine import Spans
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
+from freshkeeper.maintenance.runtime.query_runtime import failure_text
 from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
-from freshkeeper.maintenance.serve.registrations import Registered, Registrations
+from freshkeeper.maintenance.serve.registrations import Registrations, as_record
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
-from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
-from freshkeeper.maintenance.streams.watermark import Inputs
 
 T = TypeVar("T")
 SEGMENT = 1 << 26
@@ -71,11 +71,14 @@ class Service:
     """One engine, the log before it, and the answers behind it."""
 
     queries: Registrations
+    engine: OverlappingEngine
+    """the engine of the runtime of these queries"""
     streams: Mapping[str, int]
     """their names, and how late their elements may come"""
     log: ServiceLog
     gap: int
     journal: QueryJournal = field(default_factory=lambda: QueryJournal(0, None))
+    """the journal of the runtime, for readers"""
     idle: float | None = None
     """seconds of silence after which a stream holds the others back no longer; None: it always does"""
     segment: int = SEGMENT
@@ -100,7 +103,9 @@ class Service:
     def __post_init__(self) -> None:
         self._intake = threading.RLock()
         self._news = threading.Condition(self._intake)
-        self._engine = OverlappingEngine([], False, Inputs(self.gap), self._failed)
+        self._runtime = self.queries.runtime
+        self._runtime.on_result = lambda result, took: self.answered(result, took)
+        self.engine.failed = self._failed
         self._history = History()
         self._readers: dict[str, ColumnLines] = {}
         self._replay()
@@ -142,7 +147,7 @@ class Service:
             self._news.notify()
         return len(batch)
 
-    def register(self, name: str, text: str, dialect: str = "", configured: bool = False) -> Registered:
+    def register(self, name: str, text: str, dialect: str = "", configured: bool = False) -> RegisteredQuery:
         """One more query, from the elements on that come from now on; if `configured`, it goes with the config."""
         return self._ask(lambda: self._register(self.queries.new(name, text, dialect, configured)))
 
@@ -169,13 +174,13 @@ class Service:
     @property
     def watermark(self) -> int | None:
         """How far event time is; None before there is any."""
-        found = self._engine.inputs.watermark()
+        found = self.engine.inputs.watermark()
         return None if found == NEVER else found
 
     @property
     def late(self) -> int:
         """Elements that came too late so far."""
-        return self._engine.late
+        return self.engine.late
 
     @property
     def waiting(self) -> int:
@@ -184,7 +189,7 @@ class Service:
 
     def stream(self, name: str) -> dict[str, Any]:
         """How one stream is: how late its elements may come, how far it is, what came, what came too late."""
-        one = self._engine.inputs.named(name)
+        one = self.engine.inputs.named(name)
         watermark = one.order.watermark
         return {
             "delay_ms": self.streams[name], "watermark": None if watermark == NEVER else watermark,
@@ -194,7 +199,7 @@ class Service:
 
     def trace(self, spans: Spans) -> None:
         """Tell how long evaluations take."""
-        self._engine.spans = spans
+        self.engine.spans = spans
 
     def place(self, stream: str) -> Position:
         """Where a stream that the service reads goes on; empty where it has not been read."""
@@ -216,8 +221,7 @@ class Service:
             self._news.notify()
         self._thread.join()
         self.log.close()
-        self.journal.close()
-        self.queries.close()
+        self._runtime.close()
 
     def _live(self) -> None:
         try:
@@ -236,7 +240,7 @@ class Service:
         while True:
             with self._intake:
                 if not (self._todo or self._can_be_done or self._stopped):
-                    self._news.wait(OFTEN if self._engine.waits() else self.idle)
+                    self._news.wait(OFTEN if self.engine.waits() else self.idle)
                 if self._stopped:
                     break
                 pushed = self._todo.popleft() if self._todo else None
@@ -246,10 +250,10 @@ class Service:
             if pushed is not None:
                 self._take(*pushed)
             elif silent is not None:
-                self._fall_silent(silent)
-            elif self._engine.waits():
-                self._deliver(self._engine.land())
-        self._deliver(self._engine.settle())
+                self._put_out(self._runtime.mark_idle(silent))
+            elif self.engine.waits():
+                self._put_out(self._runtime.deliver(self.engine.land()))
+        self._put_out(self._runtime.deliver(self.engine.settle()))
 
     def _silent(self) -> str | None:
         """A stream that has been silent for too long, which is in the log as what is pushed is."""
@@ -257,7 +261,7 @@ class Service:
             return None
         long_ago = time.monotonic() - self.idle
         for name in self.streams:
-            if self._heard[name] <= long_ago and not self._engine.inputs.named(name).idle:
+            if self._heard[name] <= long_ago and not self.engine.inputs.named(name).idle:
                 self.log.append(Record({"do": "silent", "stream": name}))
                 return name
         return None
@@ -269,9 +273,9 @@ class Service:
 
     def _must_wait(self, asked: Asked) -> bool:
         if asked.waits_for is None:
-            return self._engine.waits()
+            return self.engine.waits()
         query = self.queries.running.get(asked.waits_for)
-        return query is not None and self._engine.waits(query)
+        return query is not None and self.engine.waits(query)
 
     def _carry_out(self) -> None:
         """What somebody asked for, when all that was pushed before has been evaluated; nothing is pushed meanwhile."""
@@ -291,54 +295,31 @@ class Service:
         return future.result()
 
     def _take(self, stream: str, batch: Columns, size: int) -> None:
-        self._hand_on(stream, batch)
+        self._put_out(self._runtime.push(stream, batch))
         with self._intake:
             self._waiting -= size
             if self.log.size > self.segment and not self._todo:
-                self._history.roll(self.log, self.queries, self._engine.inputs)
+                self._history.roll(self.log, self.queries, self.engine.inputs)
 
-    def _hand_on(self, stream: str, batch: Columns) -> None:
-        self.queries.windows.close()
-        self._deliver(self._engine.push(stream, batch))
-
-    def _fall_silent(self, stream: str) -> None:
-        self.queries.windows.close()
-        self._deliver(self._engine.silent(stream))
-
-    def _deliver(self, results: Iterable[Result]) -> None:
-        """Each is out before it counts as answered."""
-        began = time.perf_counter()
+    def _put_out(self, results: Iterable[Result]) -> None:
+        """Write results to the answer files; each counts as answered when its line is written."""
         for result in results:
-            progress = self.queries.progress(result.query)
-            progress.begin(result.t)
             self.queries.answers.put(result)
-            progress.answer(result.t, self.queries.streamed(result.query))
-            self.answered(result, (ended := time.perf_counter()) - began)
-            began = ended
-            self.journal.tick()
 
-    def _register(self, one: Registered, logged: bool = False) -> Registered:
+    def _register(self, one: RegisteredQuery, logged: bool = False) -> RegisteredQuery:
         query = self.queries.build(one)
         if not logged:
             try:
-                self.log.append(Record({"do": "register"} | one.written()))
+                self.log.append(Record({"do": "register"} | as_record(one)))
             except BaseException:
                 self.queries.forget(one)
                 raise
-        self._begin(one, query)
+        self._runtime.add(query)
+        self.failures.pop(one.name, None)
         return one
 
-    def _begin(self, one: Registered, query: ContinuousQuery) -> None:
-        """A query sees what comes from now on."""
-        watermark = self._engine.inputs.watermark()
-        if watermark > 0:
-            query.begin(watermark)
-        self._engine.register(query)
-        self.queries.running[one.name] = query
-        self.failures.pop(one.name, None)
-
     def _listen(self, name: str) -> None:
-        self._engine.listen(name, Elements(()), self.streams[name])
+        self._runtime.listen(name, delay=self.streams[name])
         lines = TimedLines(name, _unopened, steps=Steps(self.gap))
         self._readers[name] = ColumnLines(lines, self.queries.dictionary)
 
@@ -350,41 +331,36 @@ class Service:
             self._heard[name] = time.monotonic()
             self._listen_later(name)
 
-    def _delete(self, one: Registered, logged: bool = False) -> None:
+    def _delete(self, one: RegisteredQuery, logged: bool = False) -> None:
         if not logged:
             self.log.append(Record({"do": "delete", "number": one.number}))
-        self._leave(one)
+        self._runtime.remove(one.name)
         self.queries.forget(one)
         self.failures.pop(one.name, None)
         self.queries.answers.forget(one.name)
         self.deleted(one.name)
 
-    def _pause(self, one: Registered, logged: bool = False) -> None:
+    def _pause(self, one: RegisteredQuery, logged: bool = False) -> None:
         if not logged:
             self.log.append(Record({"do": "pause", "number": one.number}))
-        self._leave(one)
+        self._runtime.remove(one.name)
 
-    def _resume(self, one: Registered, logged: bool = False) -> None:
+    def _resume(self, one: RegisteredQuery, logged: bool = False) -> None:
         if one.name in self.queries.running:
             return
+        one = self.queries.parsed_again(one)
         query = self.queries.build(one)
         if not logged:
             self.log.append(Record({"do": "resume", "number": one.number}))
-        self._begin(one, query)
-
-    def _leave(self, one: Registered) -> None:
-        query = self.queries.running.pop(one.name, None)
-        if query is not None:
-            self._engine.queries.remove(query)
-            query.leave()
-            self.queries.release(one.name)
+        self._runtime.add(query)
+        self.failures.pop(one.name, None)
 
     def _failed(self, query: ContinuousQuery, error: Exception) -> None:
         """A query that fails is paused, and says why."""
         for name in query.names:
             self.queries.running.pop(name, None)
-            self.queries.release(name)
-            self.failures[name] = str(error) if isinstance(error, FreshkeeperError) else error_text(error)
+            self._runtime.release(name)
+            self.failures[name] = failure_text(error)
             LOGGER.warning("the query %s has failed: %s", name, self.failures[name])
 
     def _replay(self) -> None:
@@ -400,18 +376,16 @@ class Service:
                 if (reader := self._readers.get(head["stream"])) is not None:
                     batch = reader.read(record.body)
                     self._history.pushed(head, len(batch))
-                    self._hand_on(head["stream"], batch)
+                    self._put_out(self._runtime.push(head["stream"], batch))
             elif head["do"] == "silent":
                 if head["stream"] in self._readers:
-                    self._fall_silent(head["stream"])
+                    self._put_out(self._runtime.mark_idle(head["stream"]))
             elif head["do"] == "listen":
                 self._listen_later(head["stream"])
             elif head["do"] == "register":
-                one = self.queries.known(Registered.read(head))
-                if one.number not in gone:
-                    self._register(one, logged=True)
+                self._restore(head, gone)
             elif head["number"] not in gone:
-                self._deliver(self._engine.settle())
+                self._put_out(self._runtime.deliver(self.engine.settle()))
                 one = self.queries.numbered(head["number"])
                 {"pause": self._pause, "resume": self._resume}[head["do"]](one, logged=True)
             begun = True
@@ -436,23 +410,28 @@ class Service:
         """To a stream that was added while others were there already."""
         if name in self.streams and name not in self._readers:
             self._listen(name)
-            self._fall_silent(name)
+            self._put_out(self._runtime.mark_idle(name))
 
     def _go_on(self, snapshot: Mapping[str, Any], gone: set[int]) -> None:
         """What came before a segment, as far as it still matters."""
         for name, passed in snapshot["passed"].items():
             if name in self._readers:
-                self._engine.inputs.named(name).order.go_on(passed)
+                self.engine.inputs.named(name).order.go_on(passed)
         for name in snapshot.get("silent", ()):
             if name in self._readers:
-                self._engine.inputs.named(name).idle = True
-        self.queries.next = snapshot["next"]
+                self.engine.inputs.named(name).idle = True
+        self.queries.next_numbers = snapshot["next"]
         for written in snapshot["queries"]:
-            one = self.queries.known(Registered.read(written))
-            if one.number not in gone:
-                self._register(one, logged=True)
-                if written["paused"]:
-                    self._pause(one, logged=True)
+            one = self._restore(written, gone)
+            if one is not None and written["paused"]:
+                self._pause(one, logged=True)
+
+    def _restore(self, record: Mapping[str, Any], gone: Collection[int]) -> RegisteredQuery | None:
+        """Register a query of the log again, unless it was deleted later."""
+        if record["number"] in gone:
+            self.queries.count(record)
+            return None
+        return self._register(self.queries.restored(record), logged=True)
 
     def _reader(self, stream: str) -> ColumnLines:
         if stream not in self._readers:

@@ -23,8 +23,8 @@ from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.serve.look_up import key_text
-from freshkeeper.maintenance.serve.registrations import Registered
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.sources import Source
@@ -202,7 +202,9 @@ class Status:
                 found.setdefault(view.manager, (source, []))[1].append(query)
         return found
 
-    def _query(self, service: Service, one: Registered, numbers: Mapping[Manager, int], history: int) -> dict[str, Any]:
+    def _query(
+        self, service: Service, one: RegisteredQuery, numbers: Mapping[Manager, int], history: int
+    ) -> dict[str, Any]:
         name, track = one.name, self._queries.get(one.name, Track(OF_QUERY, 1))
         running = service.queries.running.get(name)
         answered = service.queries.progress(name).answered if running is not None else None

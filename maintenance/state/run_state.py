@@ -66,13 +66,17 @@ class State:
         self.views.append(kept)
         return kept
 
-    def settle(self) -> None:
-        """All views are there: go on with the budget that they share, and pay for what was killed on its way."""
-        ledgers = [view.manager.ledger for view in self.views]
+    def settle(self, first: int = 0) -> None:
+        """Restore the budget that views share, and charge evaluations that a crash interrupted; of views from `first`.
+
+        Call it when all views of a run are there: parts of a shared budget are restored in the order of its members.
+        """
+        views = self.views[first:]
+        ledgers = [view.manager.ledger for view in views]
         for shared in dict.fromkeys(ledger.shared for ledger in ledgers if isinstance(ledger, Member)):
-            if "shared" in self.base.facts:
+            if "shared" in self.base.facts and not shared.begun:
                 shared.load(self.base.facts["shared"], self.base.facts["parts"])
-        for view in self.views:
+        for view in views:
             view.settle()
 
     def forget(self, query: str, views: Iterable[int]) -> None:

@@ -24,12 +24,12 @@ from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import Served
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.rdf_files import load_graph
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.outputs.output import FORMATS, writer
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.runtime.run_config import config_of, read_config
 from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing

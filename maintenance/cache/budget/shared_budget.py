@@ -102,6 +102,11 @@ class SharedBudget:
                 self._minimum -= member.minimum
             self._reserve()
 
+    @property
+    def begun(self) -> bool:
+        """Whether a period has been paid for, here or in an earlier process whose state was loaded."""
+        return self._now is not None
+
     def open(self, member: "Member", now: int) -> Fraction:
         """What a member may spend: nobody else can until it has spent, or its thread begins another evaluation."""
         self._begin(member, now)

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.engine.evaluation_limits import Limits
-from freshkeeper.maintenance.engine.native.templates import Template
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.registry import make
@@ -73,18 +70,3 @@ class MaintenanceSettings:
     """called with the reason why answers with missing entries are dropped"""
     speed: float = 1
     """event time per wall-clock time; steps are shorter by this factor when waiting for sources"""
-
-
-@dataclass(frozen=True, eq=False)
-class Registration:
-    """One query of a run, with its own settings."""
-
-    query: Query
-    name: str = ""
-    settings: MaintenanceSettings | None = None
-    weight: Amount = 1
-    """its weight in a shared budget"""
-    limits: Limits = field(default_factory=Limits)
-    """limits of one evaluation; a query with limits runs on the snapshot evaluator, which can be interrupted"""
-    template: Template | None = None
-    """set for several queries that share one plan"""

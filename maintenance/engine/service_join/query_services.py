@@ -8,7 +8,8 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.service_join.direct import Directly, Whole
 from freshkeeper.maintenance.engine.service_join.evaluation_grid import grid_of
 from freshkeeper.maintenance.engine.service_join.lineage import aggregated, trace
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.engine.service_join.service_checks import check_known, check_shape, split_for
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch, Service
@@ -26,7 +27,7 @@ from freshkeeper.policies.base import Case
 class QueryServices:
     """The SERVICE patterns of one query, and what is needed to answer them."""
 
-    registration: Registration
+    registered: RegisteredQuery
     settings: MaintenanceSettings
     contents: Sequence[Content]
     start: int
@@ -34,7 +35,7 @@ class QueryServices:
 
     def planned(self) -> list[Callable[[], Service]]:
         """Check all patterns and return one factory for each."""
-        query, sources = self.registration.query, self.views.sources
+        query, sources = self.registered.query, self.views.sources
         for pattern in query.services:
             check_known(pattern, sources)
         check_shape(query)
@@ -48,7 +49,7 @@ class QueryServices:
         return [partial(self.views.service, one) if isinstance(one, WantedView) else one for one in made]
 
     def _service(self, number: int, pattern: ServicePattern) -> WantedView | Callable[[], Service]:
-        settings, query, views = self.settings, self.registration.query, self.views
+        settings, query, views = self.settings, self.registered.query, self.views
         source = views.sources.get(pattern.endpoint or "")
         keep, parts = settings.fetch is Fetch.ONCE, split_for(query, pattern, source, settings.fetch)
         if parts is None or source is None:
@@ -65,7 +66,7 @@ class QueryServices:
         )
 
     def _wanted(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> WantedView:
-        query, settings = self.registration.query, self.settings
+        query, settings = self.registered.query, self.settings
         case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
         if settings.edges and not parts.one_to_one and settings.audit:
             raise ConfigError(
@@ -73,4 +74,4 @@ class QueryServices:
             )
         grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
         policy = settings.policy(case)
-        return WantedView(self.registration, settings, self.contents, grid, numbered, source, policy, case, number)
+        return WantedView(self.registered, settings, self.contents, grid, numbered, source, policy, case, number)

@@ -13,8 +13,9 @@ from freshkeeper.maintenance.cache.view.unchanging import Unchanging
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.engine.service_join.evaluation_grid import common_grid, spec_of
 from freshkeeper.maintenance.engine.service_join.from_view import FromView
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration, Shares
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Shares
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing, why_dropped
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
@@ -37,7 +38,7 @@ MOST_NAMES = 3
 class WantedView:
     """The requirements of one SERVICE pattern of one query on its view."""
 
-    registration: Registration
+    registered: RegisteredQuery
     settings: MaintenanceSettings
     contents: Sequence[Content]
     grid: tuple[int, int] | None
@@ -58,7 +59,7 @@ class WantedView:
         """The reason why answers without this pattern's part are dropped; None if they are given."""
         if self.settings.missing is not Missing.EMIT:
             return f"--missing {self.settings.missing}"
-        return why_dropped(self.registration.query, self.numbered.pattern, self.numbered.split.sn)
+        return why_dropped(self.registered.query, self.numbered.pattern, self.numbered.split.sn)
 
     @property
     def key(self) -> Hashable:
@@ -104,12 +105,12 @@ class Views:
         if wanted.key not in self._made:
             self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
         first, view = self._made[wanted.key]
-        self.used.setdefault(wanted.registration.name, []).append((wanted.endpoint, view))
+        self.used.setdefault(wanted.registered.name, []).append((wanted.endpoint, view))
         if (why := wanted.why_dropped) is not None:
             wanted.settings.dropping(why)
         names = wanted.numbered.names_of(first)
         part = WindowPart.of(
-            wanted.registration.query,
+            wanted.registered.query,
             wanted.numbered.pattern,
             [names[name] for name in view.endpoint.split.sn],
             wanted.contents,
@@ -165,13 +166,15 @@ class Views:
         shares, budget = settings.shares or Shares(), settings.budget
         if isinstance(budget, BudgetRule):
             budget = self._shared.setdefault(budget, SharedBudget(budget, self._step or PAY_INTERVAL_MS))
-        weight = sum(exact(user.registration.weight, f"the weight of {user.registration.name}") for user in users)
+        weight = sum(
+            exact(user.registered.definition.weight, f"the weight of {user.registered.name}") for user in users
+        )
         minimum = exact(shares.minimum.get(name, 0)) / self.counts[name]
         return budget.member(name, exact(shares.weights.get(name, 1)) * weight, minimum, len(users))
 
 
 def _label(users: Sequence[WantedView]) -> str:
     """Return a label for messages and metrics: the queries of the view, and its source."""
-    names = list(dict.fromkeys(user.registration.name for user in users if user.registration.name))
+    names = list(dict.fromkeys(user.registered.name for user in users if user.registered.name))
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{', '.join(names[:MOST_NAMES])}{more} {users[0].endpoint}".strip()

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
-from freshkeeper.maintenance.serve.registrations import Registered
 
 NAMED = Field(description="what the query is called")
 
@@ -126,7 +126,7 @@ async def _done(what: Callable[[str], None], parameters: Named) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def query_as_json(door: Door, one: Registered) -> dict[str, Any]:
+def query_as_json(door: Door, one: RegisteredQuery) -> dict[str, Any]:
     """What is said of a query."""
     service, running = door.service, door.service.queries.running.get(one.name)
     failure = service.failures.get(one.name)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from freshkeeper.maintenance.runtime.run_config import Duration
+from freshkeeper.maintenance.base.field_types import Duration
 from freshkeeper.maintenance.serve.door import Door, json_response
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
 from freshkeeper.maintenance.serve.operation import Parameters, Role, operation

@@ -15,7 +15,6 @@ from terms import in_default_graph
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
@@ -23,6 +22,7 @@ from freshkeeper.maintenance.query.alternatives import has_inseparable
 from freshkeeper.maintenance.query.model import Form
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.sources.transport import AtOnce, Bound
 from freshkeeper.policies.registry import make

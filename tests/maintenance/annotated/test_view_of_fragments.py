@@ -8,11 +8,10 @@ from fragment_sites import FragmentSite
 from pyoxigraph import NamedNode, RdfFormat, Triple, parse
 from terms import text_of
 
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.query.parser import parse as query_of
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.runtime.embedded_query import continuous_query
+from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.source_config import config_of

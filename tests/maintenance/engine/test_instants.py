@@ -11,10 +11,10 @@ from pyoxigraph import Literal, NamedNode, Triple
 from terms import rows_of, text_of
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.engine.engine import Engine, run
+from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
-from freshkeeper.maintenance.runtime.embedded_query import continuous_query
+from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.streams.batch import Elements
 

@@ -7,13 +7,13 @@ import pytest
 from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.parser import DIALECTS, detect_dialect, parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.sources.transport import AtOnce
 from freshkeeper.maintenance.streams.batch import Elements

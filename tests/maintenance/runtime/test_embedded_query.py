@@ -6,10 +6,10 @@ import pytest
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.engine.engine import Engine, run
+from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import Shares
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.runtime.embedded_query import continuous_query
+from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.sources.transport import AtOnce
 from freshkeeper.maintenance.streams.batch import Elements

@@ -115,7 +115,7 @@ def test_queries_with_one_sub_query_share_its_solutions_before_and_after_a_chang
     one, _ = session(place, texts)
 
     def static() -> set[int]:
-        return {id(query.answering._join.inputs[-1]) for query in one._built.values()}  # type: ignore[attr-defined]
+        return {id(query.answering._join.inputs[-1]) for query in one.runtime.queries.values()}  # type: ignore[attr-defined]
 
     assert len(static()) == 1
     results = one.results()
@@ -131,7 +131,7 @@ def test_queries_with_one_sub_query_share_its_solutions_before_and_after_a_chang
 def test_windows_that_move_with_every_element_take_the_new_graph_with_the_next_batch(place: Path) -> None:
     text = QUERIES["native"].replace(" STEP PT1S", "").replace("SELECT", "REGISTER RSTREAM <urn:o> AS SELECT")
     one, _ = session(place, {"moving": f"{text}"})
-    (query,) = one._built.values()
+    (query,) = one.runtime.queries.values()
     assert isinstance(query, MovingQuery)
     query.most = 2
     results = one.results()

@@ -41,7 +41,7 @@ def answers(one: Session) -> dict[tuple[str, int], list[str]]:
 
 
 def kinds(one: Session) -> list[bool]:
-    return [isinstance(query, MatchedQueries) for query in one._built.values()]
+    return [isinstance(query, MatchedQueries) for query in one.runtime.queries.values()]
 
 
 def test_they_answer_as_snapshots_of_each_do(stream: Path) -> None:
@@ -81,6 +81,6 @@ def test_what_breaks_is_said_of_all(stream: Path, monkeypatch: pytest.MonkeyPatc
     def fail(_: int) -> None:
         raise RuntimeError("no more room")
 
-    monkeypatch.setattr(next(iter(one._built.values())), "reach", fail)
+    monkeypatch.setattr(next(iter(one.runtime.queries.values())), "reach", fail)
     assert {name for name, _ in answers(one)} == {"other"}
     assert [line.partition(" is left out")[0] for line in heard] == [f"the query {name}" for name in QUERIES]

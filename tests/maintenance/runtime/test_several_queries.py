@@ -11,7 +11,7 @@ from commands import freshkeeper
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.runtime.query_set import named_texts, read_queries, term_of
+from freshkeeper.maintenance.runtime.query_set import definitions_of, read_queries, term_of
 from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of, read_config
 from freshkeeper.maintenance.runtime.run_session import Session
 
@@ -158,11 +158,11 @@ def template(place: Path, table: str, text: str = NEAR, name: str = "persons.csv
 
 def test_a_template_has_an_instance_for_every_row_of_its_table(place: Path) -> None:
     config = template(place, f'name,person,not,more\none,{E}p1,"""rock""@en",x\ntwo,<{E}p2>,7,\n')
-    texts = {each.name: each.text for each in named_texts(config)}
+    texts = {name: one.query for name, one in definitions_of(config).items()}
     assert texts["near.one"] == NEAR.replace("$person", f"<{E}p1>").replace("$not", '"rock"@en')
     assert texts["near.two"] == NEAR.replace("$person", f"<{E}p2>").replace("$not", "7")
     rows = template(place, f"- {{person: '{E}p1', not: true}}\n- {{person: '{E}p2', not: some words}}\n", name="p.yaml")
-    ends = {each.name: each.text.partition("!=")[2] for each in named_texts(rows)}
+    ends = {name: one.query.partition("!=")[2] for name, one in definitions_of(rows).items()}
     assert ends == {"near.1": " true) }", "near.2": ' "some words") }'}
 
 
@@ -180,12 +180,12 @@ def test_a_template_has_an_instance_for_every_row_of_its_table(place: Path) -> N
 )
 def test_a_template_without_its_constants_is_an_error_that_says_where(place: Path, table: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        named_texts(template(place, table))
+        definitions_of(template(place, table))
 
 
 def test_a_query_without_places_for_constants_is_no_template(place: Path) -> None:
     with pytest.raises(ConfigError, match=r"the template near has no \$name"):
-        named_texts(template(place, "a\n1\n", text=TOPICS))
+        definitions_of(template(place, "a\n1\n", text=TOPICS))
 
 
 @pytest.mark.parametrize("cell", ['"', "<a b>", '"x"^^', "<", '"a" "b"', '"x"@', "<a:b> <c:d>"])

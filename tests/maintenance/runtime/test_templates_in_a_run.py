@@ -60,7 +60,7 @@ def answers(one: Session) -> dict[tuple[str, int], list[list[str]]]:
 
 def plans(one: Session) -> list[int]:
     """How many queries each plan answers."""
-    return [len(q.instances) if isinstance(q, TemplateQuery) else 1 for q in one._built.values()]
+    return [len(q.instances) if isinstance(q, TemplateQuery) else 1 for q in one.runtime.queries.values()]
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_a_template_that_fails_while_it_runs_takes_its_instances_out_and_no_othe
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, heard = session(place, files("q3"))
-    (template, other) = one._built.values()
+    (template, other) = one.runtime.queries.values()
     assert isinstance(template, TemplateQuery)
 
     def fail(_: int) -> None:

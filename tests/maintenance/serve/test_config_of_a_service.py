@@ -54,7 +54,7 @@ def test_the_files_of_a_directory_are_one_config(place: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("queries: {topics: {query: topics.rspql, policy: lru}}", "there is no key 'queries.topics.policy'"),
+        ("queries: {topics: {query: topics.rspql, policy: lru}}", "queries.topics: policy is for the queries of a run"),
         ("certificate: a.pem", "certificate and key are given together"),
         (f"weights: {{{E}blog: 2}}", "weights are for a shared budget"),
         ("watch: often", "watch"),

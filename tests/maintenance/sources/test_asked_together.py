@@ -17,12 +17,12 @@ from servers import MakeProxy, Proxy
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.asynchronous import run_async
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import Source, source_of
 from freshkeeper.policies.registry import make

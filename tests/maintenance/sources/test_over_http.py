@@ -8,11 +8,11 @@ from servers import BLOG, MakeProxy, Oxigraph
 from terms import rows_of
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.parser import parse as read_query
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, source_of
 from freshkeeper.maintenance.sources.transport import AtOnce

@@ -12,12 +12,11 @@ from servers import Documents, eventually
 from terms import rows_of, text_of
 
 from freshkeeper.maintenance.base.times import UNKNOWN
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.runtime.embedded_query import continuous_query
+from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.json_documents import Template
 from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.sources.source_config import config_of

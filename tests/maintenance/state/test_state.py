@@ -242,7 +242,7 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: RunFi
         state = camera.images[sent.index(max(sent))].directory / "state"
         before = max(n for n in sent if n < max(sent))
         session = world.session(state=state)
-        (source,) = session._opened.values()
+        (source,) = session.runtime.sources.values()
         assert isinstance(source.transport, Dispatcher)
         limiter = source.transport.limiter
         assert limiter.room() == 40 - max(sent)

@@ -8,10 +8,10 @@ from evaluators import said
 
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.rdf_files import load_graph
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, floor_plan, papers, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from terms import text_of
 
 from freshkeeper.maintenance.base.nesting import DEEPEST
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native import dictionary as dictionaries
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -20,6 +19,7 @@ from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.stored_literals import stored_quads
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.background import Background
 from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.engine.automaton.matched_queries import MatchedQuer
 from freshkeeper.maintenance.engine.native import dictionary as dictionaries
 from freshkeeper.maintenance.engine.native.columns import columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.service_join.maintenance_settings import Registration
+from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.streams.batch import Batch, Elements
 
@@ -87,7 +87,7 @@ def test_a_run_matches_them_together_and_answers_as_snapshots_of_each(
 ) -> None:
     texts = [rspql(window, patterns).replace("urn:s>", f"urn:{stream}>") for window, patterns, stream in queries]
     streams = {"urn:s": elements(one), "urn:t": elements(other)}
-    registrations = [Registration(parse_query(text), f"q{n}") for n, text in enumerate(texts)]
+    registrations = [RegisteredQuery(parse_query(text), f"q{n}") for n, text in enumerate(texts)]
     built = build_all(registrations, failed=lambda one, error: pytest.fail(f"{one.name}: {error}"), quiet=True)
     assert [type(query) for query in built] == [MatchedQueries]
     together = list(run(built, streams))

@@ -10,7 +10,6 @@ from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import in_default_graph
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
@@ -20,6 +19,7 @@ from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tree import Element, TriplePattern, WindowBlock
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.registry import make
 

@@ -11,12 +11,12 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.policies.registry import make
 
 SEEDS = [n if n < 8 else pytest.param(n, marks=pytest.mark.slow) for n in range(40)]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
@@ -17,6 +16,7 @@ from freshkeeper.maintenance.engine.native.graph_columns import StaticPattern
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 
 TEXT = """<urn:a> <urn:p> <urn:b> .
 # a remark

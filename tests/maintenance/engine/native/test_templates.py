@@ -6,13 +6,13 @@ import pytest
 from evaluators import said
 from pyoxigraph import Literal, NamedNode
 
-from freshkeeper.maintenance.engine.engine import run
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, author_name, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM

@@ -11,17 +11,18 @@ from queries import BLOG, CHANGES, Blog, E, elements, quads, written
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import Member
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import Engine, run
+from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     PolicyName,
-    Registration,
     Shares,
 )
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build_all
+from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.sources.transport import AtOnce
 
@@ -60,7 +61,9 @@ def registered(
     blog = Blog(quads(BLOG), [(at, quad) for at, text in CHANGES for quad in quads(text)])
     maintenance = MaintenanceSettings(PolicyName(policy), BudgetRule.of(budget), shares=shares, **more)
     registrations = [
-        Registration(parse(f"PREFIX : <{E}> {text}"), f"q{n}", maintenance, (weights or {}).get(n, 1))
+        RegisteredQuery(
+            parse(f"PREFIX : <{E}> {text}"), f"q{n}", maintenance, QueryDefinition(weight=(weights or {}).get(n, 1))
+        )
         for n, text in enumerate(texts)
     ]
     sources = {f"{E}blog": Source(AtOnce(blog), (f"{E}followers",))}
