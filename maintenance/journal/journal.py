@@ -8,8 +8,10 @@ is written whole under another name and then moved into place, so that a reader 
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -127,3 +129,40 @@ class Buffer:
     def table(self) -> "pa.Table":
         """What was added, as a table."""
         return table(self.name, self.columns)
+
+
+BLOCK_ROWS = 8192
+"""Rows that a `ColumnBuffer` gathers before they become Arrow columns, so that text does not pile up as objects."""
+
+
+@dataclass(eq=False)
+class ColumnBuffer:
+    """Columns that grow by pieces, for one table: an Arrow column for every piece would cost more than its rows."""
+
+    name: str
+    _pieces: list[Mapping[str, Column]] = field(default_factory=list)
+    _rows: int = 0
+    _blocks: "list[pa.Table]" = field(default_factory=list)
+
+    def add(self, columns: Mapping[str, Column]) -> None:
+        """Add rows; every piece has the same columns."""
+        self._pieces.append(columns)
+        self._rows += max(map(len, columns.values()))
+        if self._rows >= BLOCK_ROWS:
+            self._close_block()
+
+    def table(self) -> "pa.Table":
+        """Return all rows so far as a table."""
+        self._close_block()
+        return pa.concat_tables(self._blocks) if self._blocks else SCHEMAS[self.name].empty_table()
+
+    def _close_block(self) -> None:
+        if self._pieces:
+            self._blocks.append(table(self.name, {column: self._joined(column) for column in self._pieces[0]}))
+            self._pieces, self._rows = [], 0
+
+    def _joined(self, column: str) -> Column:
+        pieces = [piece[column] for piece in self._pieces]
+        if isinstance(pieces[0], np.ndarray):
+            return np.concatenate([np.asarray(piece) for piece in pieces])
+        return list(chain.from_iterable(pieces))

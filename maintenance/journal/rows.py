@@ -84,6 +84,8 @@ class Rows:
         return {"setting": [self.setting] * rows, "policy": [self.policy] * rows, "seed": np.full(rows, self.seed)}
 
     def _labels(self, done: Refreshes) -> list[str]:
+        if not done.kinds.any():  # copies only, as nearly always
+            return self.srs(done.keys)
         kinds = done.kinds.tolist()
         keys = {kind: [key for of, key in zip(kinds, done.keys, strict=True) if of == kind] for kind in Kind}
         words = {kind: iter((self.srs if kind == Kind.COPY else self.sns)(found)) for kind, found in keys.items()}

@@ -97,22 +97,22 @@ class Task:
         began = time.perf_counter()
         world, truth = self.world(policy)
         rows, evaluations = self._rows(chosen), journal.Buffer("evaluations")
-        refreshed: list[pa.Table] = []
-        answered: list[pa.Table] = []
+        refreshes, answers = journal.ColumnBuffer("refreshes"), journal.ColumnBuffer("answers")
         for evaluation in world.run():
             record = evaluation.record
             results, fresh = truth.measure(world.manager, evaluation)
             evaluations.add(rows.evaluation(record, fresh, record.k <= self.warm_up) | {"results": results})
-            refreshed.append(journal.table("refreshes", rows.refreshes(evaluation.refreshes)))
+            refreshes.add(rows.refreshes(evaluation.refreshes))
             if evaluation.carried_answers is not None:
-                answered.append(journal.table("answers", rows.answers(record, evaluation.answers)))
-        refreshed += [journal.table("refreshes", rows.refreshes(late)) for late in world.late]
+                answers.add(rows.answers(record, evaluation.answers))
+        for late in world.late:
+            refreshes.add(rows.refreshes(late))
         seconds = time.perf_counter() - began
         ledger = world.manager.ledger
         ledger.check()
-        tables = {"evaluations": evaluations.table(), "refreshes": pa.concat_tables(refreshed)}
-        if answered:
-            tables["answers"] = pa.concat_tables(answered)
+        tables = {"evaluations": evaluations.table(), "refreshes": refreshes.table()}
+        if self.setting.experiment.answers:
+            tables["answers"] = answers.table()
         if not self.setting.experiment.remote.instantaneous:  # late refreshes, overlapping evaluations
             tables = {name: _in_order(table) for name, table in tables.items()}
         requests = int(tables["evaluations"]["requests"].to_numpy().sum())

@@ -24,14 +24,16 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
     chosen = np.asarray(selection.chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
         raise BadSelectionError(f"the policy {policy.name!r} must choose entry numbers, not {selection.chosen!r}")
-    strangers = chosen[(chosen < 0) | (chosen >= round.srs)]
-    if strangers.size:
+    ordered = np.sort(chosen)
+    if ordered.size and (ordered[0] < 0 or ordered[-1] >= round.srs):
+        strangers = chosen[(chosen < 0) | (chosen >= round.srs)]
         raise BadSelectionError(
             f"the policy {policy.name!r} chose entry {int(strangers[0])}, the round has 0 to {round.srs - 1}"
         )
-    numbers, times = np.unique(chosen, return_counts=True)
-    if (times > 1).any():
-        raise BadSelectionError(f"the policy {policy.name!r} chose entry {int(numbers[times > 1][0])} more than once")
+    repeated = ordered[1:] == ordered[:-1]
+    if repeated.any():
+        again = int(ordered[1:][repeated][0])
+        raise BadSelectionError(f"the policy {policy.name!r} chose entry {again} more than once")
     if len(selection.scores) != chosen.size:
         raise BadSelectionError(
             f"the policy {policy.name!r} gave {len(selection.scores)} scores for {chosen.size} choices"
