@@ -99,7 +99,10 @@ class MaintenanceGraph:
 
     def apply(self, movement: Movement) -> None:
         """Follow the window: what left, what expired, what entered."""
-        self.tallies.step(movement.emptied, movement.touched, movement.evaluations, lambda: self._follow(movement))
+        by_sn, tallies = self.by_sn, self.tallies
+        fade = tallies.rates.fade(movement.evaluations)
+        edges, counts = (by_sn.start, by_sn.stop, by_sn.neighbours), (tallies.rows, tallies.total, tallies.rates.counts)
+        kernels.touch(*edges, *counts, fade, *movement.parts)
 
     def active(self, scope: Scope) -> Ints | None:
         """The SRs that a round of this scope holds; None where that is most of them, so that all may as well be."""
@@ -148,20 +151,11 @@ class MaintenanceGraph:
 
     def _count(self) -> None:
         """What the window holds and expects, into tallies that are empty."""
-        self._touch(*self.window.held(), 1)
-        self.tallies.total[:] = self.tallies.rows.sum(axis=0)
+        sns, rows = self.window.held()
+        self.apply(Movement(entered_sn=sns, entered_row=rows))
         theirs, mine = self.window.tallies.rates, self.tallies.rates
         mine.counts[: self.srs] = np.asarray(self.snapshot().transposed @ theirs.counts[: self.sns])
         mine.evaluations = theirs.evaluations
-
-    def _follow(self, movement: Movement) -> None:
-        self._touch(movement.left_sn, movement.left_row, -1)
-        self._touch(movement.entered_sn, movement.entered_row, 1)
-
-    def _touch(self, sns: Ints, rows: Ints, sign: int) -> None:
-        if sns.size:
-            by_sn = self.by_sn
-            kernels.touch(by_sn.start, by_sn.stop, by_sn.neighbours, sns, rows, self.tallies.rows, sign)
 
     def _changed(self, sn: int, sr: int, sign: int) -> None:
         self.edges += sign

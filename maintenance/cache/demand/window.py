@@ -99,22 +99,18 @@ Moves: TypeAlias = list[tuple[Ints, Ints]]
 class Movement:
     """How the rows changed: rows emptied, counts taken out of others, counts put in; in this order."""
 
-    left_sn: Ints
-    left_row: Ints
-    emptied: tuple[int, ...]
-    entered_sn: Ints
-    entered_row: Ints
-    evaluations: int
+    emptied: Ints = field(default_factory=lambda: NO_INTS)
+    left_sn: Ints = field(default_factory=lambda: NO_INTS)
+    left_row: Ints = field(default_factory=lambda: NO_INTS)
+    entered_sn: Ints = field(default_factory=lambda: NO_INTS)
+    entered_row: Ints = field(default_factory=lambda: NO_INTS)
+    evaluations: int = 0
     """how many evaluations have passed since the last one"""
-    touched: Ints
-    """the rows that mappings left or entered"""
 
-    @classmethod
-    def of(cls, left: Moves, emptied: tuple[int, ...], entered: Moves, evaluations: int, ring: int) -> "Movement":
-        """From the moves of one step."""
-        (left_sn, left_row), (entered_sn, entered_row) = _joined(left), _joined(entered)
-        touched = np.bincount(left_row, minlength=ring + 1) + np.bincount(entered_row, minlength=ring + 1)
-        return cls(left_sn, left_row, emptied, entered_sn, entered_row, evaluations, np.flatnonzero(touched))
+    @property
+    def parts(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """The arrays, as the kernels take them."""
+        return self.emptied, self.left_sn, self.left_row, self.entered_sn, self.entered_row
 
 
 @dataclass(eq=False)
@@ -218,10 +214,11 @@ class Window:
                 self._left.append((sns, np.full(sns.size, self.far)))
                 self.size -= sns.size
                 self._enter(np.full(sns.size, due), sns)
-        movement = Movement.of(self._left, emptied, self._entered, passed, self.ring)
+        movement = Movement(emptied, *_joined(self._left), *_joined(self._entered), evaluations=passed)
         self._left, self._entered = [], []
-        expired = self.tallies.step(emptied, movement.touched, passed, lambda: self._count(movement))
-        self.size -= int(expired.sum())
+        tallies = self.tallies
+        fade = tallies.rates.fade(passed)
+        self.size -= kernels.tally(tallies.rows, tallies.total, tallies.rates.counts, fade, *movement.parts)
         return movement
 
     def profile(self, sns: Selected, horizon: int) -> Floats:
@@ -279,10 +276,6 @@ class Window:
         self.tallies.extend(len(arrivals))
         self.tallies.rates.load(evaluations, arrivals, age)
 
-    def _count(self, movement: Movement) -> None:
-        kernels.tally(movement.left_sn, movement.left_row, self.tallies.rows, -1)
-        kernels.tally(movement.entered_sn, movement.entered_row, self.tallies.rows, 1)
-
     def _schedule(self, first: Ints, last: Ints, sns: Ints) -> None:
         """Let mappings wait for their first evaluation, nearly always the next one."""
         if first.size and first.min() == first.max():
@@ -307,14 +300,15 @@ class Window:
             self._beyond.setdefault(due, []).append(sns[last == due])
         self._entered.append((sns, np.where(beyond, self.far, last % self.ring)))
 
-    def _over(self, k: int) -> tuple[int, ...]:
+    def _over(self, k: int) -> Ints:
         """The rows of the evaluations that are over; names that lived until then are forgotten."""
         for e in [e for e in self._names if e < k]:
             for name in self._names.pop(e):
                 if name in self._held and self._held[name][0] == e:
                     del self._held[name]
-        gone = range(0) if self.k is None else range(self.k, min(k, self.k + self.ring))
-        return tuple(e % self.ring for e in gone)
+        if self.k is None:
+            return NO_INTS
+        return np.arange(self.k, min(k, self.k + self.ring)) % self.ring
 
     def _latest(self, first: Ints, last: Ints, sns: Ints, identity: Sequence[Hashable], seen: Ints) -> Ints:
         """Which of the arrivals count; those that they replace stop waiting, or leave at the next evaluation."""

@@ -1,6 +1,6 @@
 """Counts per last evaluation, for SNs and SRs alike: a ring of rows, their total, and how much arrives of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints, grown
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.cache.demand import kernels
 
 
 @dataclass(eq=False)
@@ -76,22 +75,6 @@ class WindowCounts:
         """Count nothing, with no room."""
         self.rows, self.total = np.zeros((self.ring + 1, 0), np.int32), np.zeros(0, np.int32)
         self.rates.counts = np.zeros(0)
-
-    def step(self, emptied: tuple[int, ...], touched: Ints, evaluations: int, change: Callable[[], None]) -> Ids:
-        """Empty some rows, change others, and settle total and rates; returns what the emptied rows held."""
-        expired = self._sum(emptied)
-        for row in emptied:
-            self.rows[row] = 0
-        before = self._sum(touched.tolist())
-        change()
-        after = self._sum(touched.tolist())
-        kernels.settle(after, before, expired, self.total, self.rates.counts, self.rates.fade(evaluations))
-        return expired
-
-    def _sum(self, rows: Sequence[int]) -> Ids:
-        """Some rows together; nearly always there is one, and a copy of it takes a sixth of a general sum's time."""
-        chosen: Ids = self.rows[rows[0]].copy() if len(rows) == 1 else self.rows[list(rows)].sum(axis=0, dtype=np.int32)
-        return chosen
 
     def still_there(self, k: int, chosen: Selected, horizon: int) -> Floats:
         """Suffix sums over the ring from evaluation k on: column m counts what has its last one at m or later."""
