@@ -128,7 +128,7 @@ __all__ = [
 
 @cache
 def _names() -> dict[str, tuple[str, str]]:
-    """Every public name: its module and what it is called there, read from the imports above."""
+    """Map every public name to its module and its name there, read from the imports above."""
     tree = ast.parse(inspect.getsource(sys.modules[__name__]))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
     public = [(name, node.module) for node in found for name in node.names]
@@ -136,7 +136,7 @@ def _names() -> dict[str, tuple[str, str]]:
 
 
 def __getattr__(name: str) -> object:
-    """A name that is loaded when it is first used."""
+    """Load a public name when it is first used."""
     if name == "__version__":
         return _version()
     if name not in __all__:
@@ -153,7 +153,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What there is, for those who look around."""
+    """Return the public names."""
     return __all__
 
 

@@ -1,4 +1,4 @@
-"""The `freshkeeper` command: verbs, their help, and errors as one line without a traceback."""
+"""The `freshkeeper` command: subcommands, help, and errors as one line without a traceback."""
 
 import signal
 import sys
@@ -40,33 +40,35 @@ from freshkeeper.commands.standard_streams import prepare
 from freshkeeper.maintenance.base.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
 
 STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
-"""The exit code after Ctrl-C, of which typer says nothing, and what is said of it."""
+"""The exit code after Ctrl-C, and its message: typer prints none."""
 
 
-MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
+COMMANDS_WITH_MODEL_OPTIONS: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
     "run": (run.run, run.options),
     "serve": (serve.serve, serve.options),
     "simulate": (simulate.simulate, partial(experiment_options, simulate.KEYS)),
     "budget": (budget.budget, budget.options),
     "replay": (replay.replay, partial(experiment_options, replay.KEYS)),
 }
-"""Verbs whose options are made from a model."""
+"""Commands whose options are built from a model."""
 
 
-class Verbs(TyperGroup):
-    """The verbs; options that are made from a model are made when their verb is called, not for the list of verbs."""
+class Commands(TyperGroup):
+    """The commands; options that come from a model are built when their command is called, not for the list."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was called, and what is left of the line."""
+        """Return the command that was called, and the rest of the line."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _made(name) if name in MADE else command, rest
+        if name in COMMANDS_WITH_MODEL_OPTIONS:
+            command = _command_with_options(name)
+        return name, command, rest
 
 
-class CannotTell(TyperCommand):
-    """A verb whose exit code 2 is an answer: what is wrong with the line itself exits with 3."""
+class CheckCommand(TyperCommand):
+    """A command whose exit code 2 is a result, so that a wrong command line exits with 3."""
 
     def make_context(self, *given: Any, **more: Any) -> Any:
-        """Read the line; a mistake in it is told in one line."""
+        """Parse the command line; a mistake in it exits with 3 instead of 2."""
         try:
             return super().make_context(*given, **more)
         except Exception as error:  # typer does not say what its errors are called
@@ -75,15 +77,15 @@ class CannotTell(TyperCommand):
             raise
 
 
-def _made(name: str) -> Any:
-    function, options = MADE[name]
+def _command_with_options(name: str) -> Any:
+    function, options = COMMANDS_WITH_MODEL_OPTIONS[name]
     alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
     alone.command(name)(with_options(function, options()))
     return typer.main.get_command(alone)
 
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -99,7 +101,7 @@ app.command("budget", help=budget.budget.__doc__)(lambda: None)
 app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
-app.command("check", cls=CannotTell)(reports.check)
+app.command("check", cls=CheckCommand)(reports.check)
 app.command("follow")(follow.follow)
 app.command("serve-fragments")(serve_fragments.serve_fragments)
 app.command("policies")(policies.policies)
@@ -110,7 +112,7 @@ app.add_typer(notebook.app, name="notebook")
 app.add_typer(config.app, name="config")
 
 
-VERBS = {
+EXTRA_BY_COMMAND = {
     "analyse": "analysis",
     "budget": "report",
     "demo": "report",
@@ -119,13 +121,13 @@ VERBS = {
     "report": "report",
     "simulate": "report",
 }
-"""Which extra has all that a verb needs; for the others it is the one that the missing library says."""
+"""The extra that a command needs; for other commands the missing library tells."""
 
 
-def _needed(error: ModuleNotFoundError) -> ImportError:
-    """What to install for the verb that was called; whatever else is missing is no extra of ours."""
+def _extra_error(error: ModuleNotFoundError) -> ImportError:
+    """Return an error that names the extra to install for this command; raise what no extra provides."""
     verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    found = extra_for(error, f"freshkeeper {verb}", VERBS.get(verb, ""))
+    found = extra_for(error, f"freshkeeper {verb}", EXTRA_BY_COMMAND.get(verb, ""))
     if found is error:
         raise error
     return found
@@ -146,15 +148,15 @@ def overall(
     """Keep the background data that streams are joined with as fresh as a request budget allows."""
 
 
-def _warned(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Not where in the code, which is nothing to people."""
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning without the place in the code that raised it."""
     complain(str(message))
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line on standard error and an exit code."""
+    """Run the command; a FreshkeeperError becomes one line on standard error and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops a run as Ctrl-C does
-    warnings.showwarning = _warned
+    warnings.showwarning = _show_warning
     sys.path.append(str(Path.cwd()))  # so that --policy module:Class finds modules where the command is run
     try:
         prepare()
@@ -169,7 +171,7 @@ def main() -> None:
         complain(error)
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
-        complain(_needed(error))
+        complain(_extra_error(error))
         sys.exit(MissingExtraError.exit_code)
     except KeyboardInterrupt:
         complain(STOPPED_TEXT)

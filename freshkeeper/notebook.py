@@ -1,4 +1,4 @@
-"""What notebooks show: a run told in pictures with a sentence each, tables that are folded, figures and frontiers."""
+"""Pieces for notebooks: pictures of a run with a sentence each, folded tables, figures and frontiers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A piece of a notebook; printed, it is its words."""
+class NotebookPiece:
+    """A piece of a notebook: words, and their HTML or picture."""
 
     words: str
     html: str = ""
@@ -34,7 +34,7 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """A run, judged; of several settings one."""
+    """The analysis of one setting of a run."""
 
     run: Path
     target: float
@@ -42,34 +42,36 @@ class JudgedRun:
     judged: "Judgement"
     figures: Mapping[str, "Picture"]
 
-    def lead(self) -> Shown:
-        """How fresh it was, policy by policy, against the target."""
+    def lead(self) -> NotebookPiece:
+        """Return how fresh the answers were, policy by policy, compared with the target."""
         rows = [row for row in self.judged.tables.get("freshness", ()) if row["setting"] == self.setting]
         rows = sorted(rows, key=lambda row: -row["freshness"])
         said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run}: freshness cannot be told."
-        return Shown(said, f"<p class='lead'>{escape(said)}</p>")
+        return NotebookPiece(said, f"<p class='lead'>{escape(said)}</p>")
 
     def figure(self, key: str) -> None:
-        """A picture under its sentence; where there is nothing to draw the sentence says so."""
+        """Display a sentence and its picture, or a sentence that says that there is nothing to draw."""
         from IPython import display as jupyter
 
-        display: Callable[[Shown], None] = jupyter.display
+        display: Callable[[NotebookPiece], None] = jupyter.display
         found = self.figures.get(key)
         said = found.words if found else f"{key}: nothing is known of it in this run."
-        display(Shown(said, f"<p>{escape(said)}</p>"))
+        display(NotebookPiece(said, f"<p>{escape(said)}</p>"))
         if found:
-            display(Shown(said, svg=found.svg))
+            display(NotebookPiece(said, svg=found.svg))
 
-    def table(self, name: str, *columns: str) -> Shown:
-        """Some columns of a table of the analysis, folded."""
+    def table(self, name: str, *columns: str) -> NotebookPiece:
+        """Return some columns of a table of the analysis, folded."""
         rows = [row for row in self.judged.tables.get(name, ()) if row["setting"] == self.setting]
-        return folded(name.replace("_", " "), columns, [[_written(row[column]) for column in columns] for row in rows])
+        return folded(
+            name.replace("_", " "), columns, [[_cell_text(row[column]) for column in columns] for row in rows]
+        )
 
-    def limits(self) -> Shown:
-        """What cannot be told."""
+    def limits(self) -> NotebookPiece:
+        """Return what the analysis could not tell, as a list."""
         notes = self.judged.notes
         listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-        return Shown("\n".join(notes) or "Nothing is missing.", f"<ul>{listed}</ul>" if notes else "")
+        return NotebookPiece("\n".join(notes) or "Nothing is missing.", f"<ul>{listed}</ul>" if notes else "")
 
     def _headline(self, row: Mapping[str, Any]) -> str:
         from freshkeeper.simulator.report.amounts import percent, percent_with_interval
@@ -84,7 +86,7 @@ class JudgedRun:
 
 
 def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
-    """A run or a journal with all that can be shown of it; of several settings the first one, unless one is named."""
+    """Analyse a run or a journal; of several settings take the named one, or the first."""
     from freshkeeper.simulator.report.judgement import judgement
     from freshkeeper.simulator.report.page import pictures
 
@@ -97,21 +99,21 @@ def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
     return JudgedRun(run, target, chosen, judged, {picture.key: picture for picture in reversed(found)})
 
 
-def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Shown:
-    """A table behind its title, for those who want the numbers."""
+def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> NotebookPiece:
+    """Return a table folded behind its title."""
     if not rows:
-        return Shown(f"{title}: nothing is known", f"<p>{escape(title)}: nothing is known</p>")
+        return NotebookPiece(f"{title}: nothing is known", f"<p>{escape(title)}: nothing is known</p>")
     top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     html = (
         f"<details><summary>{escape(title)}</summary><div class='table'><table><thead><tr>{top}</tr></thead>"
         f"<tbody>{body}</tbody></table></div></details>"
     )
-    return Shown("\n".join("  ".join(row) for row in [list(heads), *rows]), html)
+    return NotebookPiece("\n".join("  ".join(row) for row in [list(heads), *rows]), html)
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
-    """One figure of a run's page, the first choice where there are several and none is named."""
+    """Return one figure of a run's page; of several choices the named one, or the first."""
     from freshkeeper.simulator.report.page import pictures
 
     found = pictures(run, key, choice=choice)
@@ -123,7 +125,7 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
 
 
 def frontier(answer: "Answer") -> "Picture":
-    """Freshness against requests, with the target, as a picture whose words are the answer."""
+    """Return the picture of freshness against requests, with the target; its words are the answer."""
     from freshkeeper.simulator.budget.budget_page import figure as drawn
     from freshkeeper.simulator.report.page import picture
 
@@ -131,19 +133,19 @@ def frontier(answer: "Answer") -> "Picture":
 
 
 def needed(answer: "Answer") -> None:
-    """What each policy and each cache needs for the target."""
+    """Print what each policy and each cache needs for the target."""
     from freshkeeper.commands.budget import as_table
 
     show(as_table(answer))
 
 
 def freshness(run: Path) -> None:
-    """Settings down, policies across, fresh answers in percent."""
+    """Print the fresh answers in percent: a row per setting, a column per policy."""
     from freshkeeper.simulator.experiment.paper import freshness_table
 
     head, *rows = freshness_table(run)
     show(table("", head, rows))
 
 
-def _written(value: object) -> str:
+def _cell_text(value: object) -> str:
     return f"{value:,.3f}" if isinstance(value, float) else "" if value is None else str(value)

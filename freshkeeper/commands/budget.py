@@ -12,10 +12,10 @@ from rich.text import Text
 
 from freshkeeper.commands.experiments import free, processes
 from freshkeeper.commands.interrupts import interruptible
-from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
-from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, named
+from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, conversion_from_options
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEYS = ("policies", "knowledge", "case", "bank", "window", "step", "start", "seeds")
 TRIES_EACH = 6
-"""How many budgets a search tries, about: for the bar."""
+"""The approximate number of budgets that a search tries, for the progress bar."""
 
 
 def budget(
@@ -37,27 +37,29 @@ def budget(
         str,
         typer.Argument(
             metavar="TRACE|JOURNAL|FILE[:TIME,KEY]",
-            help="a trace, a run or a journal; or a file with when and which key in two columns",
+            help="a trace, a run or a journal; or a file with two columns: time and key",
         ),
     ],
-    target: Annotated[float, typer.Option(help="how much of the answers has to be fresh")] = 0.95,
-    price: Annotated[float, typer.Option(help="what one request costs, in whatever money")] = 0.0,
+    target: Annotated[float, typer.Option(help="the share of answers that must be fresh")] = 0.95,
+    price: Annotated[float, typer.Option(help="the price of one request, in any currency")] = 0.0,
     per: Annotated[str, typer.Option(help="count requests and money per hour, day, week, month or year")] = "day",
-    once: Annotated[bool, typer.Option("--once", help="events are answered once, when they come")] = False,
+    once: Annotated[bool, typer.Option("--once", help="answer every event once, when it arrives")] = False,
     edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
     changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
     unit: Annotated[str, typer.Option(help=UNIT)] = "",
-    setting: Annotated[str, typer.Option(help="which setting of a journal; a query's are its sources")] = "",
-    change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0,
-    out: Annotated[Path | None, typer.Option(help="where the page goes; default: a free place in runs")] = None,
+    setting: Annotated[str, typer.Option(help="the setting of a journal to use; for a query, a source")] = "",
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="set any key of the experiment")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="number of processes; 0: as many as are useful")] = 0,
+    out: Annotated[Path | None, typer.Option(help="the directory for the page; default: a new one in runs")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the answer as one line of JSON")] = False,
     **options: Any,
 ) -> None:
-    """What budget do I need for 95 %, and what does it cost? Beside what a TTL cache would need.
+    """Find the least budget for a target freshness and its cost, compared with TTL caches.
 
-    Window and step are suggested by the trace where they are not given, and said. Nothing is assumed to be known of
-    changes but what refreshes reveal (--knowledge), and the cache starts empty (--start).
+    Window and step default to a suggestion from the trace, which is printed. The search assumes that only refreshes
+    reveal changes (--knowledge) and that the cache starts empty (--start).
 
     Examples: `freshkeeper budget out/mine --target .95 --price 0.0004`,
     `freshkeeper budget clicks.csv:at,product --changes prices.csv:at,product,price --once`
@@ -73,12 +75,12 @@ def budget(
     place = out or free(f"{name}-budget")
     if (place / "budget.html").exists():
         raise ConfigError(f"{place} holds an answer already; name another directory (--out)")
-    given = changed(said(ctx, Experiment, options), change)
+    given = changed(given_keys(ctx, Experiment, options), change)
     found = _replayed(source, (edges, changes, unit), given, place, setting, once)
     question = Question(found.experiment, target, price, per)
     for note in found.notes:
         say(note)
-    tried = _Tried(question)
+    tried = _BudgetTable(question)
     try:
         with interruptible(), tried.bar.running():
             result = answer(question, jobs or _processes(question), tried.add, found.notes)
@@ -94,7 +96,7 @@ def budget(
 
 
 def options() -> Iterator[Parameter]:
-    """Keys of an experiment that have options of their own."""
+    """Yield the options for keys of an experiment."""
     from freshkeeper.simulator.experiment.experiment_config import Experiment
 
     yield from options_of(Experiment, KEYS, defaults=False)
@@ -103,7 +105,7 @@ def options() -> Iterator[Parameter]:
 def _replayed(
     source: str, files: tuple[str, str, str], given: dict[str, Any], place: Path, setting: str, once: bool
 ) -> "Replay":
-    """What is to be run: of a file, its trace is written beside the page first."""
+    """Return the experiment to run; the trace of a file is first written beside the page."""
     from freshkeeper.simulator.budget.question import assumed
     from freshkeeper.simulator.experiment.replay import Replay, replay_of
     from freshkeeper.simulator.trace.convert import convert
@@ -114,7 +116,7 @@ def _replayed(
     trace, where = place / "trace", Path(source)
     notes: list[str] = []
     if not where.is_dir():
-        wanted, notes = named(source, *files)
+        wanted, notes = conversion_from_options(source, *files)
         write_trace(convert(wanted, Path()), trace, "parquet", overwrite=True)
         where = trace
     elif any(files):
@@ -129,15 +131,15 @@ def _replayed(
     return Replay(made, [*notes, *found.notes])
 
 
-class _Tried:
-    """The budgets that were tried so far, while the search goes on."""
+class _BudgetTable:
+    """The table of budgets tried so far, shown while the search runs."""
 
     def __init__(self, question: "Question") -> None:
         self._question, self.bar = question, Bar("trying budgets")
         self._points: list[Point] = []
 
     def add(self, point: "Point") -> None:
-        """Draw the table anew with one point more."""
+        """Redraw the table with one more point."""
         from freshkeeper.simulator.budget.words import requests
 
         self._points.append(point)
@@ -151,13 +153,13 @@ class _Tried:
 
 
 def _processes(question: "Question") -> int:
-    """A search asks for one budget after the other, so that more processes than searches and seeds help nothing."""
+    """Return the number of processes: a search tries one budget at a time, so one per search and seed is enough."""
     together = len(question.policies) * len(question.experiment.seed_list)
     return processes(question.experiment, together, together * TRIES_EACH)
 
 
 def as_table(result: "Answer") -> "Table":
-    """One row per policy and cache, which a terminal of 80 columns has room for."""
+    """Return one row per policy and cache, narrow enough for a terminal of 80 columns."""
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 
     question, chosen = result.question, result.question.experiment

@@ -62,7 +62,7 @@ def _reference(kind: str) -> str:
 
 @app.command("list")
 def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the names as JSON")] = False) -> None:
-    """The configs that come with freshkeeper: experiments that `simulate` knows by name, runs and sources to copy.
+    """List the configs that come with freshkeeper: experiments that `simulate` knows by name, runs and sources to copy.
 
     Example: `freshkeeper config list`
     """

@@ -20,16 +20,19 @@ CAPTION = "Nobody is told when data changes; 'believed' is what the view itself 
 
 
 def demo(
-    policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "lru,ibm,plan",
+    policy: Annotated[str, typer.Option(metavar="A,B", help="the policies to compare")] = "lru,ibm,plan",
     budget: Annotated[float, typer.Option(help="requests per evaluation")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="which stream and which changes")] = 0,
-    out: Annotated[Path, typer.Option(help="where the data, the journal and the page go")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(min=0, help="random seed of the stream and the changes")] = 0,
+    out: Annotated[Path, typer.Option(help="the directory for the data, the journal and the page")] = Path("runs/demo"),
     as_json: Annotated[bool, typer.Option("--json", help="print the standings as JSON")] = False,
     serve: Annotated[
-        bool, typer.Option("--serve", help="then show it live on a page, for an hour or until Ctrl-C; in a terminal")
+        bool,
+        typer.Option(
+            "--serve", help="afterwards show it live on a page, until Ctrl-C or for an hour; needs a terminal"
+        ),
     ] = False,
 ) -> None:
-    """One query over a stream and a source that somebody else changes; policies side by side under one budget.
+    """Run one query over a stream and a changing source with several policies side by side, under one budget.
 
     Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`, `freshkeeper demo --serve`
     """
@@ -50,17 +53,17 @@ def demo(
         say(f"The query and its data are in {out}; look at {page}")
         say(f"One policy alone, answer by answer: freshkeeper run {out / 'demo.yaml'}")
     if serve:
-        go_on(out)
+        show_on_page(out)
 
 
-def go_on(out: Path) -> None:
-    """Live on a page, where somebody can stop it."""
+def show_on_page(out: Path) -> None:
+    """Show the demo live on a page, if a terminal can stop it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        say("Live on a page it is where there is a terminal to stop it from: freshkeeper demo --serve")
+        say("The live page needs a terminal to stop it from: run freshkeeper demo --serve in one")
         return
     from freshkeeper.simulator.live_demo import show_live
 
-    say("And now live, for an hour or until Ctrl-C: open the page at this address.")
+    say("Now live, until Ctrl-C or for an hour: open the page at this address.")
     show_live(out, HOUR, say)
 
 

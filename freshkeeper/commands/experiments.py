@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.run_parts import Part
     from freshkeeper.simulator.experiment.summary import Row
 
-SMALL, FEW = 100_000, 150
-"""Evaluations times edges of a run, and runs, below which one process is the quickest."""
+SMALL_RUN, FEW_RUNS = 100_000, 150
+"""Evaluations times edges of a run, and runs, below which one process is fastest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """How an experiment is carried out, as options of a command."""
+    """The options that say how an experiment is carried out."""
 
-    jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0
-    on: Annotated[str, typer.Option(help="local, or spark: tasks spread over its executors")] = "local"
-    master: Annotated[str, typer.Option(help="where Spark runs; default: local[*]")] = ""
-    out: Annotated[Path | None, typer.Option(help="the run directory; default: one in runs that is free")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")] = False
+    jobs: Annotated[int, typer.Option(min=0, help="number of processes; 0: as many as are useful")] = 0
+    on: Annotated[str, typer.Option(help="local, or spark: tasks on Spark executors")] = "local"
+    master: Annotated[str, typer.Option(help="the Spark master; default: local[*]")] = ""
+    out: Annotated[Path | None, typer.Option(help="the run directory; default: a new one in runs")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="resume a run that was stopped")] = False
     report: Annotated[bool, typer.Option(help="write the page report.html")] = True
     as_json: Annotated[bool, typer.Option("--json", help="print the rows as one line of JSON")] = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Chosen":
-        """What options say of it."""
+        """Take the values from the options of a command."""
         return cls(**{key: options[key] for key in cls.__dataclass_fields__})
 
 
 def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
-    """Keys of an experiment, and how it is carried out."""
+    """Yield the options for keys of an experiment, and for how it is carried out."""
     from freshkeeper.simulator.experiment.experiment_config import Experiment
 
     yield from options_of(Experiment, keys, defaults=False)
@@ -57,7 +57,7 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
 
 
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
-    """Run it, write the page, print what came of it."""
+    """Run the experiment, write its page and print the results."""
     from freshkeeper.simulator.experiment.baselines import read_baselines
     from freshkeeper.simulator.experiment.experiment import SoFar, simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
@@ -98,16 +98,17 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
 
 
 def free(name: str) -> Path:
-    """runs/NAME, with a number where there is one already."""
+    """Return runs/NAME, or runs/NAME-N if that exists."""
     for n in range(1, 10_000):
-        place = Path("runs") / (name if n == 1 else f"{name}-{n}")
+        suffix = f"-{n}" if n > 1 else ""
+        place = Path("runs") / f"{name}{suffix}"
         if not place.exists():
             return place
     return Path("runs") / f"{name}-{os.getpid()}"
 
 
 def unbudgeted(settings: "Sequence[Setting]") -> set[str]:
-    """The policies of a run that set no budget, by title."""
+    """Return the titles of policies that have no budget."""
     from freshkeeper.policies.registry import find
 
     every = [policy for setting in settings for policy in setting.experiment.policies]
@@ -115,13 +116,13 @@ def unbudgeted(settings: "Sequence[Setting]") -> set[str]:
 
 
 def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
-    """Spark, where it was asked for."""
+    """Return what performs runs on Spark, or None for this machine."""
     if chosen.on == "local":
         if chosen.master:
-            raise ConfigError(f"--master {chosen.master} is of Spark; say --on spark too")
+            raise ConfigError(f"--master {chosen.master} is the master of Spark: add --on spark")
         return None
     if chosen.on != "spark":
-        raise ConfigError(f"--on {chosen.on}: it is local or spark")
+        raise ConfigError(f"--on {chosen.on}: choose local or spark")
     from freshkeeper.maintenance.analysis.spark_session import spark_session
 
     settings = experiment.spark_settings
@@ -133,7 +134,7 @@ def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
 
 
 class Live:
-    """The standings so far, while the run goes on, and what there is to say of it in the end."""
+    """The standings while the run goes on, and notes about it at the end."""
 
     def __init__(self, settings: "Sequence[Setting]") -> None:
         self.bar, self._settings = Bar("simulating"), settings
@@ -142,13 +143,13 @@ class Live:
         self.parts: list[Part] = []
 
     def update(self, part: "Part", done: int, of: int) -> None:
-        """One more task is done; the table shows what moved last."""
+        """Add a finished run; the table shows the latest ones."""
         self.parts.append(part)
         for policy, result in part.numbers.items():
             if result["freshness"] is not None:
                 mean, seeds = self._seen.pop((part.index, policy), (0.0, 0))
                 self._seen[part.index, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
-        self.bar.update(done, of, self._standings() if self.bar.shown else None)
+        self.bar.update(done, of, self._standings() if self.bar.on_terminal else None)
 
     def _standings(self) -> "Table":
         last = sorted(islice(reversed(self._seen), self.bar.room), key=lambda key: key[0])
@@ -160,7 +161,7 @@ class Live:
         return table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
 
     def notes(self) -> list[str]:
-        """Why the bound was left out, and how many refreshes came late."""
+        """Return why the bound or the caches are left out, and how many refreshes came late."""
         without = [part for part in self.parts if part.bound is None]
         some = len({part.index for part in without})
         where = "" if len(without) == len(self.parts) else f" in {some} of {len(self._settings)} settings"
@@ -171,14 +172,14 @@ class Live:
         return left_out + self._without_caches() + came
 
     def _without_caches(self) -> list[str]:
-        """Why caches are missing where they were asked for."""
+        """Return why caches that were requested are missing."""
         asked = {index for index, setting in enumerate(self._settings) if setting.experiment.baselines}
         reasons = dict.fromkeys(part.why_no_baselines for part in self.parts if part.index in asked)
         return [f"the caches beside the policies are left out: {reason}" for reason in reasons if reason]
 
 
 def _notes(place: Path) -> list[str]:
-    """What a run that was finished already says of its bound."""
+    """Return why a finished run has no bound."""
     from freshkeeper.simulator.experiment.run_directory import read
 
     bound = read(place).about.bound
@@ -186,7 +187,7 @@ def _notes(place: Path) -> list[str]:
 
 
 def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
-    """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
+    """Return a table with a row per setting and policy; the title says what all rows share."""
     swept = {setting.name: setting.swept for setting in settings}
     free = unbudgeted(settings)
     columns = {
@@ -209,7 +210,7 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
 
 
 def _caches_table(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -> "Table":
-    """The caches that set no budget: the title marks all of them, and they are in no ranking."""
+    """Return the table of caches, which have no budget and therefore no rank."""
     from freshkeeper.simulator.report.amounts import duration
 
     swept = {setting.name: setting.swept for setting in settings}
@@ -232,14 +233,14 @@ def _caches_table(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -
 
 
 def processes(experiment: "Experiment", together: int, runs: int) -> int:
-    """For so many runs of one policy, `together` at once: a process of its own pays where it has a second of work."""
-    if together == 1 or (_size(experiment) <= SMALL and runs < FEW):
+    """Return how many processes pay for `runs` runs of which `together` can go at once: each needs a second of work."""
+    if together == 1 or (_size(experiment) <= SMALL_RUN and runs < FEW_RUNS):
         return 1
     return min(together, os.cpu_count() or 1)
 
 
 def _size(experiment: "Experiment") -> int:
-    """Evaluations times edges, of one run."""
+    """Return evaluations times edges of one run."""
     from freshkeeper.simulator.experiment.run_parts import evaluations_of, recorded_trace
 
     if experiment.trace is None:
@@ -249,7 +250,7 @@ def _size(experiment: "Experiment") -> int:
 
 
 def _command() -> str:
-    """The command that does it again: from the beginning, and in a place that is free."""
+    """Return the command that repeats the run from the beginning, in a new directory."""
     written, kept = iter(sys.argv[1:]), ["freshkeeper"]
     for word in written:
         if word == "--out":

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.runtime.run_config import RunConfig
 
-SHOWN = 10
-"""Regular entries of a source that are shown."""
+MAX_REGULAR_ENTRIES = 10
+"""The number of regular entries printed per source."""
 
 
 def explain(
@@ -25,13 +25,15 @@ def explain(
     volatile: Annotated[
         list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
     ] = None,
-    dialect: Annotated[str, typer.Option(help="the language of the query, as rspql; default: as it looks")] = "",
+    dialect: Annotated[
+        str, typer.Option(help="the language of the query, as rspql; default: detected from the query")
+    ] = "",
     to: Annotated[str, typer.Option(metavar="DIALECT", help="print the query in a dialect instead")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
-    """Say what a continuous query means: its quadruple, its windows, how SERVICE splits, and which evaluator runs it.
+    """Explain a continuous query: its quadruple, its windows, how SERVICE splits, and which evaluator runs it.
 
-    Of a run that keeps a state also which entries it has learned to change by a clock, and their periods.
+    For a run with a state, also list the entries that it has learned to change by a clock, with their periods.
 
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
@@ -55,7 +57,7 @@ def explain(
     asked = [s.endpoint for each in found.values() for s in each.services if s.endpoint is not None]
     for name in said:
         if asked and name not in asked:
-            raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
+            raise ConfigError(f"the query has no source <{name}>; {nearest(name, asked)}")
     there = StaticGraphs(Dictionary(), dict(graphs)) if all(file.exists() for file in graphs.values()) else graphs
     for name, each in found.items():
         _show(name, each, known, to, as_json, explain_plan(each, there, wanted), clocks)
@@ -65,7 +67,7 @@ def explain(
 
 
 def _clocks(config: "RunConfig") -> "dict[str, list[Regular]]":
-    """What the run's state has learned of entries that change by a clock, where it keeps one."""
+    """Return the entries that change by a clock, as the state of the run has learned."""
     if config.state is None:
         return {}
     from freshkeeper.maintenance.sources.source_config import read_config
@@ -83,13 +85,13 @@ def _clock_lines(clocks: "dict[str, list[Regular]]") -> Iterator[str]:
     from freshkeeper.maintenance.base.durations import to_unit
 
     for name, entries in clocks.items():
-        yield f"<{name}>: {len(entries)} entries are believed to change by a clock"
-        for entry in entries[:SHOWN]:
+        yield f"<{name}>: {len(entries)} entries appear to change by a clock"
+        for entry in entries[:MAX_REGULAR_ENTRIES]:
             yield f"     {_key(entry)} every {to_unit(_rounded(entry.period_ms))}, sure by {entry.chance:.0%}"
 
 
 def _rounded(ms: float) -> int:
-    """To two digits: periods are known to half an octave."""
+    """Round to two digits: periods are known to half an octave."""
     unit: int = 10 ** max(0, len(str(int(ms))) - 2)
     return round(ms / unit) * unit
 
@@ -100,7 +102,7 @@ def _key(entry: "Regular") -> str:
 
 
 def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
-    """Each query of a run by name, with its dialect; one that is alone has no name."""
+    """Return each query of a run by name, with its dialect; a single query has no name."""
     if not config.several:
         return {"": (config.query, config.dialect)}
     from freshkeeper.maintenance.runtime.query_set import definitions_of

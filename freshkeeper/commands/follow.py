@@ -28,33 +28,34 @@ def follow(
         list[str],
         typer.Option(
             metavar="ADDRESS|FILE",
-            help="fragments whose triples say how long they hold, or the YAML file of such a source; several are asked "
-            "as if they were one",
+            help="fragments with annotated triples, or the YAML file of such a source; several are queried as one",
         ),
     ],
-    speaking: Annotated[str, typer.Option(help=f"{SPEAKING}; without it the source is asked")] = "",
-    timing: Annotated[str, typer.Option(help=f"{TIMING}; without it the source is asked")] = "",
+    speaking: Annotated[str, typer.Option(help=f"{SPEAKING}; default: detected from the source")] = "",
+    timing: Annotated[str, typer.Option(help=f"{TIMING}; default: detected from the source")] = "",
     dynamic: Annotated[
-        str, typer.Option(metavar="IRI,IRI", help="the predicates that change; without it the source is asked")
+        str, typer.Option(metavar="IRI,IRI", help="the predicates that change; default: detected from the source")
     ] = "",
     operator: Annotated[str, typer.Option(help="RSTREAM, ISTREAM or DSTREAM")] = "RSTREAM",
     budget: Annotated[
-        float | None, typer.Option(help="cost units of an evaluation, a request being one; without it what it takes")
+        float | None, typer.Option(help="cost units per evaluation (a request costs 1); default: no limit")
     ] = None,
-    bank: Annotated[float, typer.Option(help="how much unspent budget is carried")] = 0,
-    skew: Annotated[str, typer.Option(help="how long after an expiry it is asked again")] = "100ms",
+    bank: Annotated[float, typer.Option(help="how much unspent budget is carried over")] = 0,
+    skew: Annotated[str, typer.Option(help="how long after an expiry the query is evaluated again")] = "100ms",
     jitter: Annotated[
-        str, typer.Option(help="up to so much later, drawn, so that not all clients come at once")
+        str, typer.Option(help="random delay added to that, so that clients do not all come at once")
     ] = "0s",
     gap: Annotated[
-        str, typer.Option(help="how long to wait while nothing holds, twice as long each time; twice: as 004's client")
+        str, typer.Option(help="how long to wait while no answer holds, doubled each time; twice: as 004's client")
     ] = "1s",
-    longest: Annotated[str, typer.Option(help="the longest wait, and where no end is said")] = "60s",
-    times: Annotated[int, typer.Option(help="end after so many evaluations; 0: never", min=0)] = 0,
-    cached: Annotated[bool, typer.Option("--cache/--no-cache", help="keep the static part, and pages")] = True,
-    explain: Annotated[bool, typer.Option("--explain", help="show the split, and what is asked for, and stop")] = False,
+    longest: Annotated[str, typer.Option(help="the longest wait, also used if an answer has no expiry")] = "60s",
+    times: Annotated[int, typer.Option(help="stop after this many evaluations; 0: never", min=0)] = 0,
+    cached: Annotated[bool, typer.Option("--cache/--no-cache", help="cache the static part and pages")] = True,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="print the split and the fragments that would be requested, and stop")
+    ] = False,
 ) -> None:
-    """Answer a query over time-annotated data, and ask again exactly when the answer expires; lines of JSON.
+    """Answer a query over time-annotated data, and again whenever the answer expires, as lines of JSON.
 
     Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
     `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
@@ -88,7 +89,7 @@ def opened(
     configs: "Sequence[SourceConfig]", text: str, budget: float | None = None, bank: float = 0,
     style: "Style | None" = None, cached: bool = True, dynamic: frozenset[Any] | None = None,
 ) -> "Iterator[AnnotatedQuery]":  # fmt: skip
-    """A query over sources, which are closed with it."""
+    """Open a query over sources, and close the sources with it."""
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.annotated.followed_sources import annotated_source_of, said_to_change
     from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
@@ -105,7 +106,7 @@ def opened(
 def deliver(
     query: "AnnotatedQuery", times: int = 0, operator: "Operator | None" = None, pauses: "Pauses | None" = None
 ) -> None:
-    """Every evaluation as a line, and what a person should know at the end."""
+    """Print every evaluation as a line, and a summary at the end."""
     from freshkeeper.maintenance.annotated.following import Following, Pauses
     from freshkeeper.maintenance.query.model import Operator
 
@@ -125,15 +126,15 @@ def _deliver(following: "Following", times: int) -> None:
             for odd in delivered.moment.odd:
                 complain(odd)
     finally:  # Ctrl-C is how most end
-        for line in _news(following):
+        for line in _summary_lines(following):
             complain(line)
 
 
-def _news(following: "Following") -> "Iterator[str]":
-    """What a person should know at the end."""
+def _summary_lines(following: "Following") -> "Iterator[str]":
+    """Yield the sentences to print at the end."""
     late, torn, failed = following.late, following.query.torn, following.failed
     if late or torn or failed:
-        yield f"{late} answers had expired when they came, {torn} were read again, {failed} times no answer came"
+        yield f"{late} answers had expired on arrival, {torn} were read again, {failed} evaluations failed"
     for source in following.query.sources:
         yield from source.client.oddities()
     ledger = following.query.ledger
@@ -185,15 +186,15 @@ def _predicates(written: str) -> frozenset[Any] | None:
 
 
 def one_of(kinds: Any, option: str, written: str) -> Any:
-    """The member of an enumeration that an option names."""
+    """Return the member of an enumeration that an option names."""
     try:
         return kinds(written)
     except ValueError:
-        raise ConfigError(f"{option} {written}: there is {', '.join(kinds)}") from None
+        raise ConfigError(f"{option} {written}: choose one of {', '.join(kinds)}") from None
 
 
 def milliseconds(option: str, written: str) -> int:
-    """A duration that an option says."""
+    """Return the milliseconds of a duration given as an option."""
     from freshkeeper.maintenance.base.durations import to_delay
 
     try:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """What was an interrupt at first is one again."""
+    """Raise KeyboardInterrupt for an error that compiled code made of an interrupt."""
     try:
         yield
     except SystemError as error:
@@ -16,7 +16,7 @@ def interruptible() -> Iterator[None]:
 
 
 def was_interrupt(error: BaseException | None) -> bool:
-    """Whether an error was raised for an interrupt, at whatever remove."""
+    """Tell whether an interrupt caused an error, directly or not."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:

@@ -19,7 +19,7 @@ PLAIN = (bool, int, float)
 
 
 def with_options(function: Callable[..., None], options: Iterable[Parameter]) -> Callable[..., None]:
-    """The function, as a command: these options in the place of its `**options`."""
+    """Make the function a command with these options in place of its `**options`."""
 
     @wraps(function)
     def command(**given: Any) -> None:
@@ -33,17 +33,17 @@ def with_options(function: Callable[..., None], options: Iterable[Parameter]) ->
 
 
 def options_of(model: "type[BaseModel]", keys: Iterable[str], defaults: bool = True) -> Iterator[Parameter]:
-    """An option for each of these keys, with its default, or without one where another config may say it."""
+    """Yield an option for each key; `defaults=False` if a config may set the key instead."""
     for key in keys:
         field = model.model_fields[key]
         kind = _kind(field)
         option = typer.Option(_flag(key, field, kind), metavar=_extra(field).get("metavar"), help=field.description)
-        default, kind = (_shown(field.get_default(), kind), kind) if defaults else (None, kind | None)
+        default, kind = (_help_default(field.get_default(), kind), kind) if defaults else (None, kind | None)
         yield Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def said(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that were given, and did not come from their defaults, as a config has them."""
+def given_keys(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys given on the command line, with values as a config has them."""
     found: dict[str, Any] = {}
     for key, value in options.items():
         source = ctx.get_parameter_source(key)
@@ -55,7 +55,7 @@ def said(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[str, Any
 
 
 def _kind(field: "FieldInfo") -> Any:
-    """What the command line reads for a key: a flag, a number, several texts, or a text that the model understands."""
+    """Return the type of an option: a flag, a number, several texts, or a text that the model parses."""
     from pydantic import BeforeValidator
 
     if get_origin(field.annotation) is dict:
@@ -67,8 +67,8 @@ def _kind(field: "FieldInfo") -> Any:
     return kind | None if NoneType in others else kind
 
 
-def _shown(default: object, kind: Any) -> Any:
-    """A default as help shows it; text for what is written as text."""
+def _help_default(default: object, kind: Any) -> Any:
+    """Return a default as help displays it."""
     if kind == list[str] | None or default is None:
         return None
     if kind in PLAIN:

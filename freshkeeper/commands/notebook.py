@@ -28,10 +28,10 @@ def notebooks() -> None:
 def report(
     run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
     out: Annotated[Path | None, typer.Option(help="the page to write; default: notebook.html in the run")] = None,
-    target: Annotated[float, typer.Option(help="how much of the answers should be fresh")] = 0.9,
-    setting: Annotated[str, typer.Option(help="of several settings which one; default: the first")] = "",
+    target: Annotated[float, typer.Option(help="the share of answers that should be fresh")] = 0.9,
+    setting: Annotated[str, typer.Option(help="the setting to show; default: the first")] = "",
 ) -> None:
-    """How fresh were the answers? Pictures with a sentence each and folded tables, as one offline HTML file.
+    """Write how fresh the answers were as one offline HTML file: pictures with a sentence each, and folded tables.
 
     Example: `freshkeeper notebook report runs/demo --target .9 --out report.html`
     """
@@ -44,17 +44,17 @@ def report(
     place = out or run / "notebook.html"
     if place.is_dir():
         raise ConfigError(f"{place} is a directory; --out names the page")
-    cells = executed(_found(REPORT), {"run": str(run.resolve()), "target": target, "setting": setting})
+    cells = executed(_notebook_path(REPORT), {"run": str(run.resolve()), "target": target, "setting": setting})
     write(cells, place, title, shlex.join(["freshkeeper", *sys.argv[1:]]))
     print(place)
 
 
-def _found(name: str) -> Path:
+def _notebook_path(name: str) -> Path:
     return next(place / name for place in PLACES if (place / name).exists())
 
 
 def executed(notebook: Path, parameters: dict[str, object]) -> list[Any]:
-    """The cells of a notebook that ran from top to bottom with these instead of its parameters."""
+    """Run a notebook with these parameters and return its cells."""
     import jupytext
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
@@ -64,12 +64,12 @@ def executed(notebook: Path, parameters: dict[str, object]) -> list[Any]:
     read.cells[at]["source"] = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
     bar = Bar("running the notebook")
 
-    def done(cell_index: int, **_: object) -> None:
+    def show_progress(cell_index: int, **_: object) -> None:
         bar.update(cell_index + 1, len(read.cells))
 
     read.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     quiet = ["--log-level=ERROR"]
-    client = NotebookClient(read, timeout=LONGEST_CELL_S, on_cell_executed=done, extra_arguments=quiet)
+    client = NotebookClient(read, timeout=LONGEST_CELL_S, on_cell_executed=show_progress, extra_arguments=quiet)
     try:
         with bar.running():
             client.execute()

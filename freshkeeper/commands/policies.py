@@ -35,7 +35,7 @@ def policies(
 
 
 def _described(name: str, found: Any) -> dict[str, str]:
-    """What it declares; a plug-in that declares what cannot be is listed with its error."""
+    """Return what a policy declares, or the error of a plug-in that did not load."""
     if isinstance(found, Exception):
         return {"name": name, "cases": "", "knowledge": "", "settings": "", "about": str(found), "error": str(found)}
     text = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free, unbudgeted
-from freshkeeper.commands.model_options import said
+from freshkeeper.commands.model_options import given_keys
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import say
 from freshkeeper.maintenance.base.errors import ConfigError
@@ -22,10 +22,10 @@ def replay(
     target: Annotated[float | None, typer.Option(help="say which budget is enough for so much freshness")] = None,
     **options: Any,
 ) -> None:
-    """What if: other policies, budgets and knowledge against what arrived and changed.
+    """Run other policies, budgets and knowledge against recorded arrivals and changes.
 
-    What is not said is as in the run, of which a journal knows the step, and the window where it has a run.json.
-    A journal tells arrivals only as its answers do, and without changes.parquet only the changes that refreshes saw.
+    Keys that are not given keep their value from the run. A journal provides the step, and the window if it has a
+    run.json. Its arrivals are those in its answers; without changes.parquet, its changes are those that refreshes saw.
 
     Example: `freshkeeper replay runs/mine --policy gain,plan --budget 1,2,5,10 --knowledge learned --target .9`
     """
@@ -36,7 +36,7 @@ def replay(
         raise ConfigError(f"--target {target:g}: it must be a freshness above 0 and below 1")
     chosen = Chosen.of(options)
     place = chosen.out or free(f"{source.resolve().name}-replay")
-    changes = changed(said(ctx, Experiment, options), change) | ({} if target is None else {"target": target})
+    changes = changed(given_keys(ctx, Experiment, options), change) | ({} if target is None else {"target": target})
     if place.exists() and not chosen.resume:
         raise ConfigError(f"{place} is there already; go on with it (--resume) or name another directory (--out)")
     found = replay_of(source, changes, place.with_name(f"{place.name}-trace"), setting)

@@ -38,7 +38,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="another one")],
     as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
 ) -> None:
-    """What two runs differ in, second less first, paired by seed where they share seeds.
+    """Compare two runs: difference (second − first), paired by seed where they share seeds.
 
     Example: `freshkeeper compare runs/a runs/b`
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.screen import teller
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.sources.source_config import SourceConfig
 
 
-GIVEN = ("query", "queries", "templates")
-"""Keys that are no options."""
+KEYS_WITHOUT_OPTION = ("query", "queries", "templates")
+"""Keys of a config without an option."""
 
 
 def options() -> "Iterator[Parameter]":
-    """Every key of a config but what is run, which is named or stands in a file."""
+    """Yield an option for every key of a config but the queries."""
     from freshkeeper.maintenance.runtime.run_config import RunConfig
 
-    return options_of(RunConfig, [key for key in RunConfig.model_fields if key not in GIVEN])
+    return options_of(RunConfig, [key for key in RunConfig.model_fields if key not in KEYS_WITHOUT_OPTION])
 
 
 def run(
@@ -59,8 +59,10 @@ def run(
     from freshkeeper.maintenance.runtime.query_files import named
     from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of
 
-    given, (first, *more) = said(ctx, RunConfig, options), queries
-    if more and (configs := [each for each in queries if is_config(each)]):
+    given = given_keys(ctx, RunConfig, options)
+    first, *more = queries
+    configs = [query for query in queries if is_config(query)]
+    if more and configs:
         raise ConfigError(f"{configs[0]} is the config of a run: name it alone, and the queries under its key queries")
     if is_config(first) and not more:
         _carry_out(configured(first, given))
@@ -70,8 +72,8 @@ def run(
         _carry_out(config_of({"query": first, **given}))
 
 
-def _followed(config: "RunConfig") -> "list[SourceConfig]":
-    """The sources of a query without windows and SERVICE, where all are fragments: it is asked of them."""
+def _sources_to_follow(config: "RunConfig") -> "list[SourceConfig]":
+    """Return the sources of a query to follow: one without windows and SERVICE over fragments alone."""
     from freshkeeper.maintenance.annotated.followed_sources import all_fragments
 
     if config.several or config.streams or config.graph_files:
@@ -82,19 +84,19 @@ def _followed(config: "RunConfig") -> "list[SourceConfig]":
 
 
 def is_config(query: str) -> bool:
-    """Whether what was given is the YAML file of a run."""
+    """Tell whether an argument names the YAML file of a run."""
     return query.lower().endswith((".yaml", ".yml"))
 
 
 def configured(file: str, given: "Mapping[str, Any]") -> "RunConfig":
-    """A run from its file, with what was given beside it."""
+    """Read the config of a run; options given on the command line win."""
     from freshkeeper.maintenance.runtime.run_config import read_config
 
     return read_config(Path(file), given)
 
 
 def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
-    """The volatile predicates of every source that has some, whoever says them."""
+    """Return the volatile predicates by source, from its file and from the config."""
     from freshkeeper.maintenance.sources.source_config import read_config
 
     said = {
@@ -106,13 +108,13 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 
 def _carry_out(config: "RunConfig") -> None:
-    """Answers to standard output, everything else to standard error."""
+    """Run the queries: answers to standard output, everything else to standard error."""
     from freshkeeper.maintenance.engine.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
     from freshkeeper.maintenance.runtime.stopping import Stopping
 
-    if sources := _followed(config):
+    if sources := _sources_to_follow(config):
         from freshkeeper.commands.follow import deliver, opened
 
         budget = float(config.budget) if "budget" in config.model_fields_set else None
@@ -143,7 +145,7 @@ def _carry_out(config: "RunConfig") -> None:
             metrics.close()
     for line in (
         *session.news(),
-        *_of_results(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
+        *_result_notes(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
     ):
         tell(line)
     if session.failures:
@@ -171,7 +173,7 @@ def _session(
 
 
 def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
-    """Where the answers of a run go."""
+    """Return the destination of a run's answers."""
     from freshkeeper.maintenance.outputs.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.outputs.sender import Sender, SentOut
 
@@ -185,8 +187,8 @@ def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
     return Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn, empty)
 
 
-def _of_results(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
-    """What is told of results where somebody may wonder."""
+def _result_notes(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
+    """Yield notes about failed fetches and about runs without results."""
     if errors:
         yield f"{errors} fetches failed; --log info tells why"
     if not results and not goes_on:
@@ -194,14 +196,14 @@ def _of_results(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
 
 
 def read_query(written: str) -> str:
-    """The text of a query, from a file or as it is written."""
+    """Return the text of a query given as a file or as text."""
     from freshkeeper.maintenance.runtime.query_files import read_text
 
     return read_text(written)
 
 
 def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":
-    """The query object of a text, in the dialect that is named or found out."""
+    """Parse a query in the named dialect, or in the one it looks like."""
     from freshkeeper.maintenance.query.parser import parse
 
     return parse(text, dialect or None, streams=list(streams))

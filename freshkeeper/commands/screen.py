@@ -1,4 +1,4 @@
-"""What a person sees: data on standard output, everything else on standard error, progress only on a terminal."""
+"""Terminal output: data on standard output, everything else on standard error, progress only on a terminal."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ errors = Console(stderr=True, highlight=False)
 
 
 def complain(message: object) -> None:
-    """One line on standard error; where there is a log, a line of it."""
+    """Print one line on standard error, or log it if there is a log."""
     log = logging.getLogger("freshkeeper")
     if log.handlers:
         log.error("error", extra={"told": {"said": shown(str(message))}})
@@ -29,12 +29,12 @@ def complain(message: object) -> None:
 
 
 def say(message: str) -> None:
-    """News on standard error."""
+    """Print a message on standard error."""
     errors.print(shown(message), markup=False, soft_wrap=True)
 
 
 def teller(log: str) -> Callable[[str], None]:
-    """Sentences for people; beside a log they are lines of it, so that standard error is JSON throughout."""
+    """Return the function that prints messages, or logs them if there is a log: standard error is all JSON then."""
     if not log:
         return say
     from freshkeeper.maintenance.observe import logs
@@ -44,12 +44,12 @@ def teller(log: str) -> Callable[[str], None]:
 
 
 def print_json(data: Any) -> None:
-    """Data for machines, one line."""
+    """Print data as one line of JSON."""
     print(json.dumps(data))
 
 
 def number(value: float | None) -> str:
-    """Three digits of a share; nothing where it is not known."""
+    """Format a share with three digits; unknown is empty."""
     return "" if value is None else f"{value:.3f}"
 
 
@@ -61,7 +61,7 @@ def table(
     caption: str = "",
     narrow: bool = False,
 ) -> Table:
-    """A table whose first `words` columns are words and the others numbers; a narrow one has heads above each other."""
+    """Return a table: the first `words` columns are left-aligned; `narrow` breaks the headers into lines."""
     named = Text(title) if title else None
     made = Table(title=named, title_justify="left", caption=caption or None, caption_justify="left")
     for n, column in enumerate(columns):
@@ -75,7 +75,7 @@ def table(
 
 
 def show(made: Table) -> None:
-    """On standard output: as wide as the terminal, or as wide as it needs in a pipe; its words are not squeezed."""
+    """Print a table on standard output: as wide as the terminal, or as wide as needed in a pipe."""
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
     title, caption, made.title, made.caption = made.title, made.caption, None, None
     for part in (title, made, caption):
@@ -84,7 +84,7 @@ def show(made: Table) -> None:
 
 
 class Bar:
-    """A progress bar with room for a table below it, on a terminal; elsewhere a line now and then."""
+    """A progress bar with room for a table below it on a terminal, or an occasional line elsewhere."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -93,20 +93,20 @@ class Bar:
         )
         self._task = self._progress.add_task(what, total=None)
         self._live: Live | None = None
-        self._told = 0.0
+        self._reported_share = 0.0
 
     @property
     def room(self) -> int:
-        """How many rows a table below it may have."""
+        """The number of rows that a table below the bar may have."""
         return max(3, errors.height - 8)
 
     @property
-    def shown(self) -> bool:
-        """Whether there is a terminal that it is on."""
+    def on_terminal(self) -> bool:
+        """The bar is on a terminal, where it can be redrawn."""
         return self._live is not None
 
     def update(self, done: int, of: int, below: Table | None = None) -> None:
-        """So many of so many are done."""
+        """Show progress: `done` of `of`."""
         self._progress.update(self._task, completed=done, total=of)
         if self._live is not None:
             group = Table.grid()
@@ -114,13 +114,13 @@ class Bar:
             if below is not None:
                 group.add_row(below)
             self._live.update(group)
-        elif done == of or done / of - self._told >= 0.25:
-            self._told = done / of
+        elif done == of or done / of - self._reported_share >= 0.25:
+            self._reported_share = done / of
             say(f"{self._what}: {done} of {of}")
 
     @contextmanager
     def running(self) -> Iterator["Bar"]:
-        """Show it while the work goes on."""
+        """Show the bar while the work goes on."""
         if not errors.is_terminal:
             yield self
             return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.screen import teller
 
 if TYPE_CHECKING:
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from inspect import Parameter
 
 
-GIVEN = ("queries", "streams", "outputs", "graphs", "sources", "volatile")
-"""Keys that are no options."""
+KEYS_WITHOUT_OPTION = ("queries", "streams", "outputs", "graphs", "sources", "volatile")
+"""Keys of the config without an option: they hold several things by name."""
 
 
 def options() -> "Iterator[Parameter]":
-    """Every key of a config but what is by name."""
+    """Yield an option for every other key of the config."""
     from freshkeeper.maintenance.serve.serve_config import ServeConfig
 
-    return options_of(ServeConfig, [key for key in ServeConfig.model_fields if key not in GIVEN])
+    return options_of(ServeConfig, [key for key in ServeConfig.model_fields if key not in KEYS_WITHOUT_OPTION])
 
 
 def serve(
@@ -34,7 +34,7 @@ def serve(
     ],
     **options: Any,
 ) -> None:
-    """Run a service: queries are registered, elements pushed and answers listened to over HTTP, and nothing is lost.
+    """Run a service: register queries, push elements and receive answers over HTTP; acknowledged data survives a crash.
 
     Examples: `freshkeeper serve serve.yaml`, `freshkeeper serve serve.yaml --listen 8642 --state state`
     """
@@ -42,7 +42,7 @@ def serve(
     from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
     from freshkeeper.maintenance.serve.server import serve
 
-    given = said(ctx, ServeConfig, options)
+    given = given_keys(ctx, ServeConfig, options)
     found = read_config(config, given)
     tell = teller(found.log)
     tell_when_compiling(tell)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free
-from freshkeeper.commands.model_options import said
+from freshkeeper.commands.model_options import given_keys
 from freshkeeper.commands.options import assignments, changed
 from freshkeeper.commands.screen import complain, say
 from freshkeeper.maintenance.base.errors import ConfigError
@@ -38,7 +38,7 @@ def simulate(
     from freshkeeper.maintenance.base.yaml_file import read_yaml
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
-    given, chosen = said(ctx, Experiment, options), Chosen.of(options)
+    given, chosen = given_keys(ctx, Experiment, options), Chosen.of(options)
     changes = changed(given, change)
     if config and (file := or_named(config)).exists() and kind_of(read_yaml(file)) == "following":
         if given:
@@ -54,7 +54,7 @@ def simulate(
 
 
 def _follow(file: Path, changes: dict[str, Any], out: Path) -> None:
-    """An experiment about following."""
+    """Run an experiment of the kind `following`."""
     from freshkeeper.simulator.following.following_config import load
     from freshkeeper.simulator.following.following_experiment import measure
 

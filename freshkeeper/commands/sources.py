@@ -8,10 +8,10 @@ import typer
 from freshkeeper.commands.screen import say, show, table
 from freshkeeper.maintenance.base.errors import ConfigError
 
-OURS = "docs/writing-a-source.md"
+SOURCE_GUIDE = "docs/writing-a-source.md"
 KINDS = [
-    ["function", "from keys to a mapping of values", OURS],
-    ["object with fetch", "and, where there is more to say, price, expand, room, deliver", OURS],
+    ["function", "from keys to a mapping of values", SOURCE_GUIDE],
+    ["object with fetch", "and optionally price, expand, room, deliver", SOURCE_GUIDE],
     ["file of RDF", "kept in this process", "docs/sources.md"],
     ["http(s)://...", "a SPARQL endpoint", "docs/sources.md"],
     [
@@ -26,9 +26,9 @@ def sources(
     check: Annotated[
         str, typer.Option(metavar="MODULE:NAME", help="run the contract on a source: a class, an object or a function")
     ] = "",
-    keys: Annotated[str, typer.Option(metavar="A,B", help="lookup keys that it has")] = "",
+    keys: Annotated[str, typer.Option(metavar="A,B", help="lookup keys that the source has")] = "",
 ) -> None:
-    """List the kinds of sources, or check one of your own against the contract.
+    """List the kinds of sources, or check your own source against the contract.
 
     Example: `freshkeeper sources --check mine:Prices --keys pen,ink`
     """
@@ -45,7 +45,7 @@ def sources(
 
 
 def _loaded(path: str) -> Any:
-    """What a path names; a class is made without arguments."""
+    """Import module:Name; a class is instantiated without arguments."""
     module, colon, name = path.partition(":")
     if not colon or not name:
         raise ConfigError(f"--check {path}: write it as module:Name, for example mine:Prices")

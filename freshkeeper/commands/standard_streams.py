@@ -1,4 +1,4 @@
-"""The streams that a command is started with: they may be closed, full, or read by nobody."""
+"""Standard streams that may be closed, full, or without a reader."""
 
 import io
 import os
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Output(io.FileIO):
-    """Standard output: what it does not take is one error of ours, and nothing is tried again when Python ends."""
+    """Standard output: a failed write raises one error, and is not repeated when Python exits."""
 
     failed = False
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """As much as it takes."""
+        """Write as much as the stream takes; raise one error for a full disk or a closed pipe."""
         if self.failed:
             return memoryview(data).nbytes
         try:
@@ -32,11 +32,11 @@ class Output(io.FileIO):
             raise
 
 
-class News(io.FileIO):
-    """Standard error: what it does not take is lost, and the command goes on."""
+class ErrorOutput(io.FileIO):
+    """Standard error: a failed write is lost, and the command goes on."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """As much as it takes, or all of it to nowhere."""
+        """Write as much as the stream takes; discard the data if that fails."""
         try:
             return super().write(data)
         except OSError:
@@ -44,12 +44,12 @@ class News(io.FileIO):
 
 
 def prepare() -> None:
-    """Put them between Python and the system; without a standard output nothing is begun."""
+    """Replace Python's standard streams; raise ConfigError if standard output is closed."""
     news, out = sys.stderr, sys.stdout
     if news is None:  # Python would print to standard output what is meant for it
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     elif _same(news, sys.__stderr__):
-        sys.stderr = _through(News(news.fileno(), "w", closefd=False), news, True)
+        sys.stderr = _through(ErrorOutput(news.fileno(), "w", closefd=False), news, True)
     if out is None:
         raise ConfigError("standard output is closed: let it go somewhere, as > answers.ndjson or > /dev/null")
     if _same(out, sys.__stdout__):

@@ -12,18 +12,18 @@ from freshkeeper.maintenance.base.errors import ConfigError
 if TYPE_CHECKING:
     from freshkeeper.simulator.trace.convert import Conversion
 
-ARRIVALS = "a row per arrival, with its columns where they are not t_ms,sn nor the first two"
+ARRIVALS = "a row per arrival; name its columns if they are neither t_ms,sn nor the first two"
 EDGES = "which entries a key needs; default: each key is its own entry"
-CHANGES = "when entries changed, or their values by time; or a journal, for what its refreshes saw"
-UNIT = "of times: ms, s or iso; default: what they look like"
+CHANGES = "when entries changed, or their values by time; or a journal, for changes that its refreshes saw"
+UNIT = "unit of times: ms, s or iso; default: detected from the values"
 
-app = typer.Typer(help="Traces: who arrived, who needs whom, what changed.", no_args_is_help=True)
+app = typer.Typer(help="Generate, convert and describe traces: arrivals, edges and changes.", no_args_is_help=True)
 
 
 @app.command()
 def generate(
     out: Annotated[Path, typer.Argument(help="the directory to write")],
-    config: Annotated[Path | None, typer.Option(help="a config whose workload is drawn")] = None,
+    config: Annotated[Path | None, typer.Option(help="a config with the workload to draw")] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the workload")
     ] = None,
@@ -102,7 +102,7 @@ def describe(
     step: Annotated[str, typer.Option(help="step; default: a suggestion")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print the numbers as JSON")] = False,
 ) -> None:
-    """Entities, degrees, rates, and how stale answers would be if nothing were ever refreshed.
+    """Describe a trace: entities, degrees, rates, and how stale answers would be without any refresh.
 
     Example: `freshkeeper trace describe out/skewed --window 4s --step 1s`
     """
@@ -133,7 +133,7 @@ def convert(
 ) -> None:
     """Turn foreign CSV, JSONL or Parquet files into a trace; changes may be derived from observations.
 
-    Columns are named by a mapping, or behind the files, as in
+    Columns are conversion_from_options by a mapping, or behind the files, as in
     `freshkeeper trace convert out/mine --arrivals clicks.csv:at,product --changes prices.csv:at,product,price`
 
     Example: `freshkeeper trace convert mapping.yaml out/mine`, with a mapping such as
@@ -146,7 +146,7 @@ def convert(
     *mapping, out = places
     if len(mapping) > 1 or bool(mapping) == bool(arrivals):
         raise ConfigError("give a mapping and what to write, or what to write and --arrivals FILE with --changes FILE")
-    wanted, notes = named(arrivals, edges, changes, unit) if arrivals else (_mapped(mapping[0]), [])
+    wanted, notes = conversion_from_options(arrivals, edges, changes, unit) if arrivals else (_mapped(mapping[0]), [])
     trace = translate(wanted, Path() if arrivals else mapping[0].parent)
     write_trace(trace, out, form, overwrite)
     for note in notes:
@@ -154,8 +154,8 @@ def convert(
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")
 
 
-def named(arrivals: str, edges: str, changes: str, unit: str) -> "tuple[Conversion, list[str]]":
-    """A conversion from options, and how files were understood."""
+def conversion_from_options(arrivals: str, edges: str, changes: str, unit: str) -> "tuple[Conversion, list[str]]":
+    """Return the conversion that the options describe, and notes on how files were read."""
     from typing import get_args
 
     from freshkeeper.simulator.trace.convert import Unit

@@ -49,7 +49,7 @@ def test_explain_says_which_entries_are_regular_and_their_period(call: Call, pla
     assert call("run", "run.yaml")[0] == 0
     code, said, _ = call("explain", "run.yaml")
     assert code == 0
-    assert f"<{E}blog>: 6 entries are believed to change by a clock" in said
+    assert f"<{E}blog>: 6 entries appear to change by a clock" in said
     assert f"     <{E}u3> every " in said
     code, said, _ = call("explain", "run.yaml", "--json")
     found = json.loads(said)["regular"][f"{E}blog"]

@@ -70,7 +70,7 @@ def test_follow_explains_its_split(call: Call, site: FragmentSite) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--speaking", "loud"], "--speaking loud: there is graph"),
+        (["--speaking", "loud"], "--speaking loud: choose one of graph"),
         (["--operator", "x"], "RSTREAM"),
         (["--skew", "soon"], "--skew"),
         (["--dynamic", "delay"], "write IRIs in full"),

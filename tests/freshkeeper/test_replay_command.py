@@ -56,8 +56,8 @@ def test_on_spark_the_rows_are_those_of_a_local_run(call: Call, spark: SparkSess
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["simulate", "--on", "moon"], "--on moon: it is local or spark"),
-        (["simulate", "--master", "yarn"], "--master yarn is of Spark; say --on spark too"),
+        (["simulate", "--on", "moon"], "--on moon: choose local or spark"),
+        (["simulate", "--master", "yarn"], "--master yarn is the master of Spark: add --on spark"),
         (["replay", "nowhere"], "there is no directory nowhere: name a run, a journal or a trace"),
         (["replay", "nowhere", "--target", "95"], "--target 95: it must be a freshness above 0 and below 1"),
     ],

@@ -107,7 +107,7 @@ def test_explain_reads_what_a_run_is_from_its_file_and_config_checks_it(place: P
     said = freshkeeper(place, "config", "validate", "run.yaml")
     assert (said.returncode, "nothing feeds the stream" in said.stderr) == (2, True)
     said = freshkeeper(place, "explain", "reach.rspql", "--volatile", f"{E}blag={E}followers")
-    assert said.stderr == f"freshkeeper: the query asks for no source <{E}blag>; did you mean '{E}blog'?\n"
+    assert said.stderr == f"freshkeeper: the query has no source <{E}blag>; did you mean '{E}blog'?\n"
 
 
 @pytest.mark.slow
