@@ -32,9 +32,10 @@ KEYS_WITHOUT_OPTION = ("query", "queries", "templates")
 
 def options() -> "Iterator[Parameter]":
     """Yield an option for every key of a config but the queries."""
+    from freshkeeper.maintenance.base.reference import keys_of
     from freshkeeper.maintenance.runtime.run_config import RunConfig
 
-    return options_of(RunConfig, [key for key in RunConfig.model_fields if key not in KEYS_WITHOUT_OPTION])
+    return options_of(RunConfig, [key for key in keys_of(RunConfig) if key not in KEYS_WITHOUT_OPTION])
 
 
 def run(

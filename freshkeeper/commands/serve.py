@@ -19,9 +19,10 @@ KEYS_WITHOUT_OPTION = ("queries", "streams", "outputs", "graphs", "sources", "vo
 
 def options() -> "Iterator[Parameter]":
     """Yield an option for every other key of the config."""
+    from freshkeeper.maintenance.base.reference import keys_of
     from freshkeeper.maintenance.serve.serve_config import ServeConfig
 
-    return options_of(ServeConfig, [key for key in ServeConfig.model_fields if key not in KEYS_WITHOUT_OPTION])
+    return options_of(ServeConfig, [key for key in keys_of(ServeConfig) if key not in KEYS_WITHOUT_OPTION])
 
 
 def serve(

@@ -1,5 +1,6 @@
 """Reference files: every key of a model with its default and its meaning as YAML, made from the model itself."""
 
+import inspect
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -13,14 +14,20 @@ def option(name: str, metavar: str) -> dict[str, Any]:
     return {"option": name, "metavar": metavar}
 
 
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """Return the keys of a model: its own first, then those of the models that it extends."""
+    declared = (name for kind in model.__mro__ for name in inspect.get_annotations(kind))
+    return [name for name in dict.fromkeys(declared) if name in model.model_fields]
+
+
 def reference(head: str, values: BaseModel) -> str:
     """The whole file: what its first lines say, then the keys with the values that they have here."""
     return "".join(f"# {line}\n" for line in head.splitlines()) + "\n".join(_lines(values, "")) + "\n"
 
 
 def _lines(values: BaseModel, indent: str) -> Iterator[str]:
-    for name, field in type(values).model_fields.items():
-        value = getattr(values, name)
+    for name in keys_of(type(values)):
+        field, value = type(values).model_fields[name], getattr(values, name)
         yield ""
         yield from (f"{indent}# {line}" for line in textwrap.wrap(field.description or "", 100 - len(indent)))
         yield from (f"{indent}#   {line}" for example in field.examples or () for line in example.splitlines())

@@ -1,17 +1,19 @@
 """A continuous query inside a Python program: text in, a query to run out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict, Unpack
+from dataclasses import replace
+from enum import StrEnum
+from typing import TypedDict, TypeVar, Unpack
 
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
-from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.cache.cache_settings import CacheSettings
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Feed
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
-    PolicyName,
     Shares,
 )
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
@@ -24,24 +26,34 @@ from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 
+Choice = TypeVar("Choice", bound=StrEnum)
+
 
 class QueryOptions(TypedDict, total=False):
-    """How what is remote is fetched; whatever is left out is as each says."""
+    """How entries of sources are cached; what is left out has the default of `CacheSettings`."""
 
     policy: str
-    """A name; "", as it is unless told, is the best that handles the case."""
+    """the name of a policy; "" (default) selects plan, and bundle for aggregates"""
     budget: float | SharedBudget
-    """Per evaluation and SERVICE pattern: 10, or one that other queries share."""
+    """cost units per evaluation and SERVICE pattern (default: 10), or a budget that other queries share"""
     bank: float
-    """How much of it may be saved for later: 0."""
+    """the cost units that may be saved for later evaluations (default: 0)"""
+    target: float
+    """the share of answers that should be fresh; the budget is then the maximum per evaluation"""
+    audit: float
+    """the share of the budget that measures how fresh the answers are (default: 0)"""
+    capacity: int
+    """the maximal number of cached entries of a view (default: no limit)"""
+    seed: int
+    """random seed of policies and audits (default: 0)"""
     shares: Shares | None
-    """This query's shares of a budget that others share: None."""
+    """the shares of this query in a budget that others share (default: None)"""
     edges: bool
-    """Whether it changes over time which entries a key has: False."""
+    """whether the entries that a lookup key needs change over time (default: False)"""
     fetch: str
-    """From the "view", or "always" or "once" for no view."""
+    """"view" (default), or without a view "always" or "once\""""
     missing: str
-    """Whether answers whose SERVICE part was never fetched are given without it: "emit" or "drop"."""
+    """whether answers whose SERVICE part was never fetched are given without it: "emit" (default) or "drop\""""
 
 
 def continuous_query(
@@ -52,10 +64,10 @@ def continuous_query(
     streams: Sequence[str] = (),
     **options: Unpack[QueryOptions],
 ) -> ContinuousQuery:
-    """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
+    """Build a query over sources and graphs, both by IRI; `run` and `run_async` feed it streams.
 
-    `options` are those of `QueryOptions`: policy, budget, bank, shares, edges, fetch, missing. A source where nothing
-    changes needs no volatile predicates. `streams` says which there are, for a query in CQELS-QL that asks any of them.
+    `options` are those of `QueryOptions`. A source where nothing changes needs no volatile predicates. `streams` names
+    all streams, for a query in CQELS-QL that reads any of them.
 
     >>> from freshkeeper import Source, continuous_query
     >>> text = '''PREFIX : <urn:>
@@ -78,11 +90,11 @@ def continuous_queries(
     weights: Mapping[str, float] | None = None,
     **options: Unpack[QueryOptions],
 ) -> list[ContinuousQuery]:
-    """Several queries by name over the same sources and graphs; `run` and `run_async` take them together.
+    """Build several queries by name over the same sources and graphs; `run` and `run_async` take them together.
 
-    SERVICE patterns that are the same but for the names of their variables have one view, which is kept fresh for all
-    of their queries. The rest is as in `continuous_query`; with `shares`, one budget is all theirs, and `weights` say
-    by name how much of it a query brings to its views: 1 where nothing is said.
+    SERVICE patterns that differ only in the names of their variables have one view, which is kept fresh for all of
+    their queries. With `shares`, all queries share one budget, and `weights` say by name how much of it a query brings
+    to its views (default: 1). The other parameters are those of `continuous_query`.
 
     >>> from freshkeeper import Source, continuous_queries
     >>> text = '''PREFIX : <urn:>
@@ -134,23 +146,20 @@ def _settings(options: QueryOptions) -> MaintenanceSettings:
     for name in options:
         if name not in known:
             raise ConfigError(f"a query has no option {name!r}: {nearest(name, known)}")
-    return _settings_of(**options)
+    fetch = _one_of(Fetch, "fetch", options.get("fetch", Fetch.VIEW))
+    missing = _one_of(Missing, "missing", options.get("missing", Missing.EMIT))
+    budget = options.get("budget")
+    shared = budget if isinstance(budget, SharedBudget) else None
+    chosen = {name: value for name, value in options.items() if name in CacheSettings.model_fields}
+    chosen["edges"] = "refreshed" if options.get("edges") else "kept"
+    if shared is not None:
+        del chosen["budget"]
+    settings = MaintenanceSettings.of(validated(CacheSettings, chosen), budget=shared)
+    return replace(settings, fetch=fetch, missing=missing, shares=options.get("shares"))
 
 
-def _settings_of(
-    policy: str = "",
-    budget: float | SharedBudget = 10,
-    bank: float = 0,
-    shares: Shares | None = None,
-    edges: bool = False,
-    fetch: str = Fetch.VIEW,
-    missing: str = Missing.EMIT,
-) -> MaintenanceSettings:
-    for name, kind, given in (("fetch", Fetch, fetch), ("missing", Missing, missing)):
-        known = [each.value for each in kind]
-        if given not in known:
-            raise ConfigError(f"{name}={given!r}: {nearest(given, known)}")
-    rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    return MaintenanceSettings(
-        PolicyName(policy), rule, fetch=Fetch(fetch), edges=edges, shares=shares, missing=Missing(missing)
-    )
+def _one_of(kind: type[Choice], name: str, value: str) -> Choice:
+    known = [one.value for one in kind]
+    if value not in known:
+        raise ConfigError(f"{name}={value!r}: {nearest(value, known)}")
+    return kind(value)

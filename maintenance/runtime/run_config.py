@@ -2,26 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from freshkeeper.maintenance.base.errors import nearest
-from freshkeeper.maintenance.base.field_types import Amount, Delay, Directory, Duration, Iris
+from freshkeeper.maintenance.base.field_types import Delay, Directory, Duration
 from freshkeeper.maintenance.base.reference import option, reference
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
-from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, check_dialect
+from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.outputs.output import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.runtime.query_files import files_of, named
-from freshkeeper.maintenance.sources.source_config import SourceConfig
+from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
 from freshkeeper.maintenance.streams.live.feed import OnLoss
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.timed_lines import OnError
 
 PATHS = ("query", "default", "journal", "state", "out")
@@ -38,10 +36,8 @@ def by_name(written: object) -> object:
     return {name: {"query": own} if isinstance(own, str) else own for name, own in found.items()}
 
 
-class RunConfig(BaseModel):
+class RunConfig(RuntimeConfig):
     """A query or several with all that they need."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     query: str = Field(
         default="", description="a file with the query, the query itself, or (on the command line) a file like this"
@@ -57,7 +53,6 @@ class RunConfig(BaseModel):
         description="queries that differ in constants alone: a text with $name in their place, and a table of them",
         examples=["near: {query: near.rspql, instances: persons.csv}"],
     )
-    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
     streams: dict[str, str] = Field(
         default={},
         description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
@@ -66,47 +61,16 @@ class RunConfig(BaseModel):
         examples=["http://example.org/posts: posts.nt"],
         json_schema_extra=option("stream", "IRI=FILE"),
     )
-    graphs: dict[str, str] = Field(
-        default={}, description="files of FROM and FROM NAMED", json_schema_extra=option("graph", "IRI=FILE")
-    )
-    default: str = Field(
-        default="", description="a file that is the default graph", json_schema_extra=option("default", "FILE")
-    )
     watch: Duration | None = Field(
         default=None,
         description="how often the files of graphs are looked at, as 5s: one that is written anew is taken while the "
         "queries run; null: never",
     )
-    sources: dict[str, str | SourceConfig] = Field(
-        default={},
-        description="each SERVICE: a file or directory of RDF, the address of a SPARQL endpoint, a YAML file that says "
-        "more "
-        "(source-reference.yaml has its keys), or those keys themselves",
-        examples=[
-            "http://example.org/blog: blog.yaml",
-            'http://example.org/shop: {sparql: "http://localhost:7878/query", volatile: "http://example.org/price"}',
-        ],
-        json_schema_extra=option("source", "IRI=FILE"),
-    )
-    volatile: dict[str, Iris] = Field(
-        default={},
-        description="the volatile predicates of sources that do not say them",
-        examples=["http://example.org/blog: [http://example.org/followers]"],
-        json_schema_extra=option("volatile", "IRI=P,P"),
-    )
     delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
-    idle: Duration | None = Field(
-        default=None, description="how long a live stream may be silent before others go on, as 5s; null: for ever"
-    )
     on_loss: OnLoss = Field(
         default=OnLoss.FAIL,
         description="when the connection of a stream ends: fail (what came is answered, and the exit status is 75), "
         "reconnect (again and again, and what was missed is told), or end (it is over)",
-    )
-    gap: Duration = Field(
-        default=LONGEST_GAP,
-        description="how far a stream's time may step forward at once, as 1h or 400d; an element that is further ahead "
-        "cannot be read",
     )
     t0: int = Field(default=0, description="where windows that do not say it start, in ms")
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")
@@ -116,47 +80,16 @@ class RunConfig(BaseModel):
         default=EvaluatorKind.AUTO,
         description="auto: native where a query can be, which explain tells; native or snapshot: that one",
     )
-    policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and bundle for aggregates")
-    budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
-    bank: Amount = Field(default=0, description="how much unspent budget is carried")
-    target: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="the share of answers that is to be fresh, as 0.95: a controller sets what each evaluation may "
-        "cost, from audits, and budget is the most; null: budget is what each may cost",
-    )
-    shared: bool = Field(
-        default=False, description="all SERVICE patterns share one budget, which goes where it brings most"
-    )
-    weights: dict[str, Amount] = Field(
-        default={},
-        description="shared: how much an answer of each source counts (docs/several-queries.md); default 1",
-        json_schema_extra=option("weight", "IRI=N"),
-    )
     minimum: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
         default={},
         description="shared: the part of the whole that is a source's own whatever the others want; default 0",
         json_schema_extra=option("minimum", "IRI=SHARE"),
-    )
-    audit: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0, description="the share of the budget that measures how fresh the answers are, as 0.05"
     )
     fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
     missing: Missing = Field(
         default=Missing.EMIT,
         description="an answer whose SERVICE part was never fetched: emit (without that part and with freshness 0, "
         "where the query allows it) or drop",
-    )
-    edges: Literal["kept", "refreshed"] = Field(
-        default="kept", description="kept, or refreshed where edges change over time"
-    )
-    capacity: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="how many entries a view may hold; null: any number"
-    )
-    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="for policies and audits, which draw lots")
-    journal: Directory = Field(
-        default=None,
-        description="a directory for what happened, as Parquet",
-        json_schema_extra=option("journal", "DIR"),
     )
     state: Directory = Field(
         default=None,
@@ -166,12 +99,6 @@ class RunConfig(BaseModel):
     metrics: str = Field(
         default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
     )
-    traces: str = Field(
-        default="",
-        description="where spans of evaluations and requests go, by OTLP over HTTP, as http://localhost:4318",
-        json_schema_extra=option("traces", "URL"),
-    )
-    log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
     limit: Duration | None = Field(
         default=None,
         description="how long one evaluation of a query may take, as 5s, before the query is given up; each is then "
@@ -199,11 +126,6 @@ class RunConfig(BaseModel):
         """Whether it is a run of queries that have names."""
         return bool(self.queries or self.templates)
 
-    @property
-    def graph_files(self) -> dict[str, str]:
-        """The files of all graphs; the default one has no name."""
-        return self.graphs | ({"": self.default} if self.default else {})
-
     @model_validator(mode="after")
     def _check_instances(self) -> Self:
         for name, template in self.templates.items():
@@ -216,7 +138,6 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        check_dialect(self.dialect)
         if not (self.query or self.several):
             empty = next((key for key in ("queries", "templates") if key in self.model_fields_set), None)
             raise ValueError("query is missing" if empty is None else f"{empty}: there are none")
@@ -232,16 +153,10 @@ class RunConfig(BaseModel):
             raise ValueError("format: a table of csv has the columns of one query: let several write files, out: DIR")
         if self.format not in FORMATS:
             raise ValueError(f"format: {nearest(self.format, list(FORMATS))}")
-        if self.target is not None and (self.shared or not self.budget):
-            why = "sets a budget for each SERVICE pattern" if self.shared else "needs a budget, which is the most"
-            raise ValueError(f"target: it {why}: " + ("leave out shared" if self.shared else "say budget: 10"))
-        if (self.weights or self.minimum) and not self.shared:
-            raise ValueError("weights and minimum are for a shared budget: say shared: true")
-        for name in (*self.weights, *self.minimum, *self.volatile):
-            if name not in self.sources:
-                raise ValueError(
-                    f"<{name}> is no source" + (f"; {nearest(name, list(self.sources))}" if self.sources else "")
-                )
+        if self.minimum and not self.shared:
+            raise ValueError("minimum is for a shared budget: say shared: true")
+        for name in self.minimum:
+            self._check_source(name)
         return self
 
 

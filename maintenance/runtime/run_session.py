@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
-from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.cache.budget.target_news import target_news
 from freshkeeper.maintenance.cache.evaluation import Evaluation
@@ -21,8 +20,6 @@ from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
-    PolicyName,
-    Shares,
 )
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
@@ -163,7 +160,7 @@ class Session:
             steps = Steps(self.config.gap, done)
             stream = open_stream(written, self._read_errors, steps, self._places.reception(name, self.config.on_loss))
             self._places.follow(name, stream)
-            idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
+            idle = self.config.idle_seconds if is_live(written) else None
             self.runtime.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
 
     @property
@@ -315,21 +312,15 @@ class Session:
         return f" ({self._dropping[0]})" if self._dropping else ""
 
     def _maintenance(self, observers: Sequence[Observer]) -> MaintenanceSettings:
-        return MaintenanceSettings(
-            PolicyName(self.config.policy),
-            BudgetRule.of(self.config.budget, self.config.bank),
-            fetch=self.config.fetch,
-            capacity=self.config.capacity,
-            seed=self.config.seed,
-            edges=self.config.edges == "refreshed",
-            missing=self.config.missing,
+        config = self.config
+        observe = observe_all([self._seen, *observers])
+        settings = MaintenanceSettings.of(config, observe, self.runtime.state, minimum=config.minimum)
+        return replace(
+            settings,
+            fetch=config.fetch,
+            missing=config.missing,
             dropping=self._dropping.append,
-            audit=self.config.audit,
-            target=self.config.target,
-            shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
-            observe=observe_all([self._seen, *observers]),
-            state=self.runtime.state,
-            speed=speed_of(self.config.speed) or 1,
+            speed=speed_of(config.speed) or 1,
         )
 
 

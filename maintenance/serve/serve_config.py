@@ -1,7 +1,6 @@
 """What a service is: the keys of a run that make sense for one that goes on, where it listens and who may ask."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -9,14 +8,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from freshkeeper.maintenance.base.durations import as_ms
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.field_types import Amount, Directory, Duration, Iris
+from freshkeeper.maintenance.base.field_types import Directory, Duration
 from freshkeeper.maintenance.base.reference import reference
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.runtime.run_config import RunConfig, by_name, resolve_paths
-from freshkeeper.maintenance.sources.source_config import SourceConfig
+from freshkeeper.maintenance.runtime.run_config import by_name, resolve_paths
+from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
 from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
@@ -24,11 +23,6 @@ from freshkeeper.maintenance.streams.timed_rows import RowReader
 
 PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certificate", "key"), ("graphs", "sources")
 """Keys whose values are files beside the config, and such files by IRI."""
-
-
-def _as_run(name: str) -> Any:
-    """A key that a run has, too."""
-    return copy(RunConfig.model_fields[name])
 
 
 class StreamConfig(BaseModel):
@@ -80,10 +74,8 @@ def _streams(written: object) -> object:
     return written
 
 
-class ServeConfig(BaseModel):
+class ServeConfig(RuntimeConfig):
     """A service, with what its queries share."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     listen: str = Field(default="8642", description="where it answers: a port of this machine, or HOST:PORT")
     token: Path | None = Field(
@@ -118,43 +110,21 @@ class ServeConfig(BaseModel):
         description="queries that are there from the beginning: a directory of files, or by name a file or a text; "
         "others are registered while it runs",
     )
-    dialect: str = _as_run("dialect")
-    graphs: dict[str, str] = _as_run("graphs")
-    default: str = _as_run("default")
-    sources: dict[str, str | SourceConfig] = _as_run("sources")
-    volatile: dict[str, Iris] = _as_run("volatile")
-    idle: Duration | None = _as_run("idle")
-    gap: Duration = _as_run("gap")
-    policy: str = _as_run("policy")
-    budget: Amount = _as_run("budget")
-    shared: bool = Field(
-        default=False, description="whether all queries share the budget, which is then paid once every period"
-    )
     period: Annotated[int, BeforeValidator(as_ms), Field(ge=1)] = Field(
         default=1000, description="shared: how often it is paid, in event time"
     )
-    weights: dict[str, Amount] = _as_run("weights")
-    bank: Amount = _as_run("bank")
-    target: Annotated[float, Field(gt=0, lt=1)] | None = _as_run("target")
-    audit: Annotated[float, Field(ge=0, lt=1)] = _as_run("audit")
-    edges: Literal["kept", "refreshed"] = _as_run("edges")
-    capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")
-    journal: Directory = _as_run("journal")
     journal_age: Duration | None = Field(
         default=None, description="how long parts of the journal are kept, as 30d; for ever unless said"
     )
     journal_largest: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="bytes of all parts of the journal at most; the oldest go"
     )
-    seed: Annotated[int, Field(ge=0)] = _as_run("seed")
     outputs: dict[str, Annotated[OutputConfig, BeforeValidator(output_of)]] = Field(
         default={},
         description="where answers go by themselves, by a name of one's own: an address, or keys (to, queries, secret, "
         "tries, dead_letters, largest, keep)",
         examples=["hook: {to: 'https://example.org/hook', queries: [reach], secret: HOOK_SECRET}"],
     )
-    traces: str = _as_run("traces")
-    log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
     longest_query: Annotated[int, Field(ge=1)] = Field(default=100_000, description="characters of a query at most")
     most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")
@@ -169,16 +139,7 @@ class ServeConfig(BaseModel):
             raise ValueError("certificate and key are given together")
         if self.journal is None and (self.journal_age is not None or self.journal_largest is not None):
             raise ValueError("journal_age and journal_largest are of a journal: give its directory as journal")
-        if self.weights and not self.shared:
-            raise ValueError("weights are for a shared budget: say shared: true")
-        if self.shared and self.target is not None:
-            raise ValueError("target: it sets a budget for each SERVICE pattern: leave out shared")
         return self
-
-    @property
-    def graph_files(self) -> dict[str, str]:
-        """The files of all graphs; the default one has no name."""
-        return self.graphs | ({"": self.default} if self.default else {})
 
 
 HEAD = """\

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
-from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
@@ -12,8 +11,6 @@ from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
-    PolicyName,
-    Shares,
 )
 from freshkeeper.maintenance.journal.retention import Retention
 from freshkeeper.maintenance.journal.run_json import About
@@ -40,18 +37,8 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
         about = About.of_queries(config.seed, "freshkeeper serve", config.model_dump(mode="json"))
         retention = Retention(config.journal_age, config.journal_largest)
         journal = QueryJournal(config.seed, config.journal, state, about, retention)
-        settings = MaintenanceSettings(
-            PolicyName(config.policy),
-            _budget(config, state),
-            shares=Shares(config.weights) if config.shared else None,
-            capacity=config.capacity,
-            seed=config.seed,
-            edges=config.edges == "refreshed",
-            audit=config.audit,
-            target=config.target,
-            observe=observe_all([journal.observe, *observers]),
-            state=state,
-        )
+        observe = observe_all([journal.observe, *observers])
+        settings = MaintenanceSettings.of(config, observe, state, _shared_budget(config, state))
         engine = OverlappingEngine(inputs=Inputs(config.gap))
         sources = open_sources(config.sources, config.volatile)
         runtime = QueryRuntime(
@@ -68,8 +55,9 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             max_queries=config.most_queries,
             max_characters=config.longest_query,
         )
-        idle = None if config.idle is None else config.idle / 1000
-        service = Service(queries, engine, delays, ServiceLog(config.state / "log"), config.gap, journal, idle)
+        service = Service(
+            queries, engine, delays, ServiceLog(config.state / "log"), config.gap, journal, config.idle_seconds
+        )
     except BaseException:
         state.close()
         raise
@@ -107,12 +95,11 @@ def take_queries(service: Service, config: ServeConfig, checked: Callable[[], No
     return [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
 
 
-def _budget(config: ServeConfig, state: State) -> BudgetRule | SharedBudget:
-    """Of every view, or of all together, as an earlier service left it."""
-    rule = BudgetRule.of(config.budget, config.bank)
+def _shared_budget(config: ServeConfig, state: State) -> SharedBudget | None:
+    """Return the budget that all views share, as an earlier service left it; None where each has its own."""
     if not config.shared:
-        return rule
-    shared = SharedBudget(rule, config.period, overlapping=True)
+        return None
+    shared = SharedBudget(config.rule, config.period, overlapping=True)
     if "shared" in state.base.facts:
         shared.load(state.base.facts["shared"], [])
     return shared

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.cache.cache_settings import CacheSettings
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
@@ -70,3 +71,26 @@ class MaintenanceSettings:
     """called with the reason why answers with missing entries are dropped"""
     speed: float = 1
     """event time per wall-clock time; steps are shorter by this factor when waiting for sources"""
+
+    @classmethod
+    def of(
+        cls,
+        settings: CacheSettings,
+        observe: Observer = lambda *_: None,
+        state: State | None = None,
+        budget: SharedBudget | None = None,
+        minimum: Mapping[str, float] | None = None,
+    ) -> "MaintenanceSettings":
+        """Return the settings of a configuration; `budget` is one that queries share beside it."""
+        return cls(
+            PolicyName(settings.policy),
+            budget or settings.rule,
+            capacity=settings.capacity,
+            seed=settings.seed,
+            edges=settings.edges == "refreshed",
+            audit=settings.audit,
+            target=settings.target,
+            shares=Shares(settings.weights, minimum or {}) if settings.shared else None,
+            observe=observe,
+            state=state,
+        )

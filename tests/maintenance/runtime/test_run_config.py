@@ -134,7 +134,7 @@ def test_audits_logs_and_metrics_of_a_run(place: Path) -> None:
         ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
         ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),
         ({"query": "q", "dialect": "csparq"}, "dialect: did you mean 'csparql'?"),
-        ({"query": "q", "weights": {"a": 1}}, "weights and minimum are for a shared budget: say shared: true"),
+        ({"query": "q", "weights": {"a": 1}}, "weights are for a shared budget: say shared: true"),
         ({"query": "q", "sources": {"http://a": "f"}, "volatile": {"http://b": "p"}},
          "<http://b> is no source; did you mean 'http://a'?"),
         ({"query": "q", "sources": {"http://a": {"sparql": "http://h/", "batch": 0}}},
