@@ -169,7 +169,7 @@ def _explained(query: "AnnotatedQuery") -> None:
     for style in parts.styles:
         print(f"how long triples hold is said by --speaking {style.speaking} --timing {style.timing}")
     print("fragments are asked for what this needs:")
-    first, *extra = query.asked(parts)
+    first, *extra = query.queries(parts)
     print(first)
     for each in extra:
         print(f"and beside it, wherever it is: {each}")

@@ -1,9 +1,9 @@
-"""Data of which a part changes: elements with the time in which they hold, served annotated in some style.
+"""Data of which a part changes: elements with validity intervals, served with annotations in some style.
 
-What will come is known from the file, as in a timetable, so a page can say exactly when it is another one. Expirations
-keep the last value only; with `history` what is over stays, as intervals allow, and what holds now can be asked for
-alone.
-Live elements may come at any time, so pages then tell no more than the notice with which each of them comes.
+Future elements are known from a file, as in a timetable, so the server can say exactly when a page changes. Expirations
+keep only the last value; with `history` past elements stay, as intervals allow, and the current data can be requested
+on its own. Live elements may arrive at any time, so the validity of a page is then limited to the notice with which
+each of them arrives.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,33 +20,33 @@ from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Style
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
-SHORT = "it came later than the notice that was promised: pages may have been kept meanwhile"
+SHORT_NOTICE = "it arrived with less than the promised notice, so clients may still hold older pages"
 ELEMENT = "urn:freshkeeper:element:"
-LAST = 253_402_300_799_999
-"""The end of the year 9999, which dates can say."""
+MAX_TIME_MS = 253_402_300_799_999
+"""The end of the year 9999, the last instant that xsd:dateTime can express here."""
 
 
 @dataclass(eq=False)
 class AnnotatedData:
-    """Static quads, and elements that come and go."""
+    """Static quads, and elements that begin and end."""
 
     static: Sequence[Quad]
     elements: Sequence[Held]
     style: Style = field(default_factory=Style)
     base: str = ""
-    """the address of the fragments, of which implicit annotations speak"""
+    """the address of the fragments, which implicit annotations refer to"""
     history: bool = False
-    """whether what is over stays"""
+    """keep elements that have ended"""
     notice: int | None = None
-    """for live elements: how long before it begins each of them comes, in milliseconds; None: none come"""
+    """for live elements: how many milliseconds before it begins each of them arrives; None: there are none"""
     _version: int = 0
     _names: Iterator[int] = field(default_factory=count)
     _coming: list[tuple[int, int, Held]] = field(default_factory=list)
-    """a heap: since when, the number of the element, the element"""
+    """a heap of (begin, number, element)"""
     _there: dict[int, Held] = field(default_factory=dict)
-    """what is there now, by number"""
+    """the current elements, by number"""
     _ends: list[tuple[int, int]] = field(default_factory=list)
-    """a heap: when each of these ends, and its number"""
+    """a heap of (end, number) of the current elements"""
 
     def __post_init__(self) -> None:
         self._coming = [(held.since, next(self._names), held) for held in self.elements]
@@ -61,16 +61,15 @@ class AnnotatedData:
             self.holding = HoldingNow(self)
 
     def add(self, held: Held, now: int) -> str:
-        """An element that was not known before; says why it cannot be, or nothing."""
+        """Add a live element; return why it was refused or is late, or ""."""
         if held.until <= now:
-            return "it is over already"
+            return "it has ended already"
         if held.triple.predicate in self._unchanging:
-            return f"{held.triple.predicate} was served as what never changes: name it in --elements"
+            return f"{held.triple.predicate} was served as static until now: name it in --elements"
         heappush(self._coming, (held.since, next(self._names), held))
-        return SHORT if self.notice and held.since < now + self.notice else ""
+        return SHORT_NOTICE if self.notice and held.since < now + self.notice else ""
 
     def version(self, now: int) -> int:
-        """How often anything changed until now."""
         if not (self._ends and self._ends[0][0] <= now) and not (self._coming and self._coming[0][0] <= now):
             return self._version
         while self._ends and self._ends[0][0] <= now:
@@ -89,12 +88,11 @@ class AnnotatedData:
         return self._version
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        """As the data are now."""
         self.version(now)
         return self._slices.slice(pattern, first, most)
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """Until the next element comes or goes, where the fragment may have any; live ones come with their notice."""
+        """Return when the next element begins or ends, if the fragment may contain any."""
         if pattern.predicate in self._unchanging:
             return FOREVER
         self.version(now)
@@ -122,7 +120,7 @@ class AnnotatedData:
 
 @dataclass(eq=False)
 class HoldingNow:
-    """Of data with a history, what holds now."""
+    """The current part of data with a history."""
 
     whole: AnnotatedData
     holding: None = None
@@ -133,7 +131,7 @@ class HoldingNow:
         self._slices = Slices(self._store)
 
     def change(self, quads: Sequence[Quad], added: bool) -> None:
-        """Quads that hold from now on, or no longer."""
+        """Add quads that hold from now on, or remove quads that no longer hold."""
         self._slices.forget()
         if added:
             self._store.extend(quads)
@@ -142,21 +140,21 @@ class HoldingNow:
             self._store.remove(quad)
 
     def version(self, now: int) -> int:
-        """That of the data with their history: what holds now changes with it."""
         return self.whole.version(now)
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        """As the data are now."""
         self.whole.version(now)
         return self._slices.slice(pattern, first, most)
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """Until when the fragment stays as it is, as the data with their history know."""
         return self.whole.until(pattern, now)
 
 
 def read_elements_file(path: Path, shift: int = 0) -> list[Held]:
-    """Lines of since, until and a statement, with tabs between; times in milliseconds, later by `shift`."""
+    """Return the elements of a file with lines of since, until and a statement, separated by tabs.
+
+    Times are in milliseconds and are moved by `shift`.
+    """
     found = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -169,17 +167,19 @@ def read_elements_file(path: Path, shift: int = 0) -> list[Held]:
 
 
 def read_element(line: str, where: str, shift: int = 0) -> Held:
-    """The element of a line."""
+    """Return the element of one line."""
     parts = line.split("\t", 2)
     if len(parts) != 3 or not all(part.strip().lstrip("-").isdigit() for part in parts[:2]):
         raise InputError(f"{where}: {line[:80]!r} is not <since ms>, a tab, <until ms>, a tab, and a statement")
     since, until = int(parts[0]) + shift, int(parts[1]) + shift
-    if not 0 < since < until <= LAST:
-        raise InputError(f"{where}: it would end at {parts[1]}, and begins at {parts[0]}: an element holds for a while")
+    if not 0 < since < until <= MAX_TIME_MS:
+        raise InputError(
+            f"{where}: the element begins at {parts[0]} and ends at {parts[1]}; it must end after it begins"
+        )
     try:
         quads = list(parse(parts[2], format=RdfFormat.N_TRIPLES))
     except SyntaxError as error:
         raise InputError(f"{where}: {error.msg}") from None
     if len(quads) != 1 or not isinstance(quads[0].subject, NamedNode):
-        raise InputError(f"{where}: one statement about an IRI belongs on a line")
+        raise InputError(f"{where}: expected exactly one statement about an IRI")
     return Held(quads[0].triple, since, until)

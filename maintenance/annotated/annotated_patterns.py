@@ -1,10 +1,10 @@
-"""What a query over annotated data asks its sources for: the query, with each pattern where its annotations are.
+"""Rewrites a query over annotated data so that each pattern also matches its annotations.
 
-An open pattern, of which the predicate is a variable, may match what changes and what does not. A path over what
-changes is not asked for where it stands, for no triple says what it leads to: all triples of its predicates are asked
-for beside the query. One that may pass over any predicate, or begin and end at any node, takes all triples there are.
+An open pattern (one with a variable as predicate) may match static and dynamic triples. A path over dynamic predicates
+is not rewritten in place, because no triple states where it leads: all triples of its predicates are requested in extra
+queries. A path that may use any predicate, or begin and end at any node, requests all triples.
 
-What is said of times is read beside the query as well, where it is not found from a pattern (`Style.unreached_times`).
+Times that no pattern leads to are requested in extra queries as well (`Style.unreached_times`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,37 +22,37 @@ from freshkeeper.maintenance.sources.fragments.needed_fragments import as_sparql
 
 @dataclass(frozen=True)
 class Parts:
-    """Which predicates of a query change; which of these have triples without a time as well."""
+    """Which predicates of a query are dynamic, and which of these also have triples without a time."""
 
     dynamic: frozenset[NamedNode]
     static: frozenset[NamedNode]
     mixed: frozenset[NamedNode] = frozenset()
     styles: tuple[Style, ...] = ()
-    """how the sources say it"""
+    """the annotation styles of the sources"""
     open: tuple[str, ...] = ()
-    """patterns that may match what changes whatever it is, as they are written"""
+    """the texts of patterns that may match any dynamic predicate"""
 
     @property
     def changing(self) -> bool:
-        """Whether there is anything to ask again."""
+        """True if the query must be evaluated again."""
         return bool(self.dynamic or self.open)
 
 
 def predicates_in(tree: Select) -> frozenset[NamedNode]:
-    """Those that its patterns name, but for paths that take all triples there are."""
+    """Return the predicates in the query's patterns, except in paths that request all triples."""
     triples = (triple for element in _patterns(tree) for triple in element.triples)
     return frozenset(predicate for triple in triples for predicate in _predicates(triple))
 
 
 def open_in(tree: Select) -> tuple[str, ...]:
-    """Its patterns that may match any predicate; in GRAPH is nothing that changes."""
+    """Return the texts of patterns that may match any predicate; GRAPH contains nothing dynamic."""
     inside = _in_graphs(tree)
     found = (e for e in _patterns(tree) if id(e) not in inside and any(map(_is_open, e.triples)))
     return tuple(dict.fromkeys(" ".join(element.text.split()) for element in found))
 
 
-def asked(tree: Select, parts: Parts) -> list[str]:
-    """The queries of which fragments are asked for: first the query itself, then what is needed beside it."""
+def fragment_queries(tree: Select, parts: Parts) -> list[str]:
+    """Return the queries whose fragments must be fetched: the rewritten query, then the extra ones."""
     writing, source = _Writing(parts), tree.source.tokens.text
     weaver = Weaver(source)
     weaver.copy(0, len(source), writing.edits(tree) if parts.styles else [])
@@ -68,7 +68,7 @@ class _Writing:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def edits(self, tree: Select) -> list[Edit]:
-        """Every sentence with something in it that changes, written anew; so are blank nodes, which join sentences."""
+        """Rewrite every sentence with something dynamic in it, or with a blank node, as blank nodes link sentences."""
         found, inside = list[Edit](), _in_graphs(tree)
         for run in _runs([element for element in _patterns(tree) if id(element) not in inside]):
             triples = [triple for element in run for triple in element.triples]
@@ -85,14 +85,14 @@ class _Writing:
         return self._annotated(*triple)
 
     def _steps(self, path: TripleOfTree) -> str:
-        """Nothing where a path stands; beside the query each step that it may take, from anywhere to anywhere."""
+        """Add an extra query for every step of a path; nothing remains in its place."""
         steps: list[Position] = ["freshkeeper_step"] if _is_open(path) else sorted(_predicates(path), key=str)
         for step in steps:
             self.extra[f"SELECT * {{ {self._annotated('freshkeeper_from', step, 'freshkeeper_to', 'path')} }}"] = None
         return ""
 
     def _annotated(self, subject: Position, predicate: Position, value: Position, number: object = None) -> str:
-        """A pattern of its own, one that changes as each of the styles has it."""
+        """Return one pattern, if dynamic in every style of the sources."""
         triple = (subject, predicate, value)
         if not self._changes(triple):
             return " ".join(map(as_sparql, triple)) + " ."
@@ -103,7 +103,7 @@ class _Writing:
 
 
 def _apart(position: Position, number: object, *before: Position) -> str:
-    """As SPARQL; by another name where it stands before: what is read then has its times read as well."""
+    """Return a position as SPARQL, under a new name if it occurs before: then the times of all candidates are read."""
     return as_sparql(f"freshkeeper_same_{number}_{len(before)}" if position in before else position)
 
 
@@ -112,19 +112,19 @@ def _patterns(tree: Select) -> list[TriplePattern]:
 
 
 def _in_graphs(tree: Select) -> set[int]:
-    """What stands in GRAPH, by identity."""
+    """Return the identities of all elements inside GRAPH."""
     graphs: Iterable[Element] = (element for element in tree.deep() if isinstance(element, GraphBlock))
     return {id(element) for graph in graphs for element in graph.deep()}
 
 
 def _is_open(triple: TripleOfTree) -> bool:
-    """Whether it may match any predicate."""
+    """Return True if a triple may match any predicate."""
     predicate = triple[1]
     return isinstance(predicate, str) or (isinstance(predicate, Path) and takes_all(triple[0], predicate, triple[2]))
 
 
 def _predicates(triple: TripleOfTree) -> frozenset[NamedNode]:
-    """Those that are written in a triple, if it matches no others."""
+    """Return the predicates of a triple, if it cannot match others."""
     predicate = triple[1]
     if isinstance(predicate, Path):
         return frozenset(map(NamedNode, () if _is_open(triple) else predicate.predicates))
@@ -132,12 +132,12 @@ def _predicates(triple: TripleOfTree) -> frozenset[NamedNode]:
 
 
 def _has_blank(triple: TripleOfTree) -> bool:
-    """Whether it has a blank node: in a query it stands in one block only, and is a variable that is not shown."""
+    """Return True if a triple has a blank node, which is local to one block and not visible."""
     return any(isinstance(term, str) and term.startswith("_:") for term in triple)
 
 
 def _runs(patterns: Sequence[TriplePattern]) -> list[list[TriplePattern]]:
-    """Those that share a subject as they are written, with ; or a comma between."""
+    """Group patterns that share a subject by ; or a comma."""
     runs = list[list[TriplePattern]]()
     for element in patterns:
         before = runs[-1][-1] if runs else None
@@ -149,7 +149,7 @@ def _runs(patterns: Sequence[TriplePattern]) -> list[list[TriplePattern]]:
 
 
 def _end(element: TriplePattern) -> int:
-    """Where its sentence ends, with what ends it."""
+    """Return the end of a sentence, including its punctuation."""
     last = element.stop
     while element.source.items[last].is_mark(";"):
         last += 1

@@ -1,10 +1,10 @@
-"""Queries over sources whose triples say how long they hold: what is true now, and until when.
+"""Queries over sources whose triples state how long they hold: the current answers, and until when they hold.
 
-A query is split by its predicates: dynamic ones are those whose triples are spoken of with a time, which is found by
-asking, once, or said by hand. Static fragments are asked for once and kept. Of the dynamic ones, those that hold now
-by their source's clock are put beside the static triples, and the query is asked of that as it stands; it has the same
-answers until the first of what was read ends, or another one begins. Of several sources the query is asked as if they
-were one; their times are brought to the clock of the first one.
+A query is split by its predicates. Dynamic predicates have triples with a time; they are found by requests, once, or
+given by the user. Static fragments are fetched once and kept. The dynamic triples that hold now, by their source's
+clock, are added to the static ones, and the original query is evaluated on both. Its answers stay the same until the
+first triple ends or another one begins. Several sources are queried as if they were one; their times are converted to
+the clock of the first source.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pyoxigraph import NamedNode, Quad, Store
 
-from freshkeeper.maintenance.annotated.annotated_patterns import Parts, asked, open_in, predicates_in
+from freshkeeper.maintenance.annotated.annotated_patterns import Parts, fragment_queries, open_in, predicates_in
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, StaticFragments
 from freshkeeper.maintenance.annotated.followable import as_graphs, services, tree_of
 from freshkeeper.maintenance.annotated.together import Together
@@ -33,13 +33,13 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
 from freshkeeper.maintenance.sources.fragments.needed_fragments import needed
 from freshkeeper.maintenance.sources.transport import Bound, Term
 
-TRIES = 3
-"""Reads of one evaluation: pages of one answer may have been read before and after a change."""
+MAX_READS = 3
+"""Reads per evaluation: pages of one answer may have been read before and after a change."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The answers of one evaluation, and when they hold by the source's word and clock."""
+    """The answers of one evaluation, and the interval during which they hold by the source's clock."""
 
     at: int
     since: int
@@ -47,23 +47,23 @@ class Moment:
     rows: list[Bound]
     requests: int
     gap: bool = False
-    """whether there was nothing dynamic that holds"""
+    """no dynamic triple holds"""
     odd: tuple[str, ...] = ()
-    """annotations that make no sense, or that say nothing"""
+    """annotations that are inconsistent or incomplete"""
 
 
 @dataclass(eq=False)
 class AnnotatedQuery:
-    """One query, over the sources together."""
+    """One query over the union of its sources."""
 
     sources: Sequence[AnnotatedSource]
     text: str
     dynamic: frozenset[NamedNode] | None = None
-    """predicates that change, where they are said by hand"""
+    """the dynamic predicates, if given by the user"""
     ledger: Ledger | None = None
-    """what an evaluation may cost; None: whatever it takes"""
+    """the budget of evaluations; None: unlimited"""
     torn: int = 0
-    """evaluations that were read again, because something ended meanwhile"""
+    """evaluations that were repeated because something ended while reading"""
     _tree: Select = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,19 +71,19 @@ class AnnotatedQuery:
 
     @property
     def requests(self) -> int:
-        """So far, of all sources."""
+        """The number of requests so far, over all sources."""
         return sum(source.requests.sent for source in self.sources)
 
     def now(self) -> int:
-        """By the first source's clock, in milliseconds."""
+        """Return the time of the first source's clock, in milliseconds."""
         return round(self.sources[0].client.wall() * 1000) + self.sources[0].ahead
 
     def latest(self) -> int:
-        """What the clock of any may show at most."""
+        """Return the latest time that any source's clock may show."""
         return self.now() + max(source.ahead_at_most - source.ahead for source in self.sources)
 
     def parts(self) -> Parts:
-        """The split; some requests for each source and each predicate, where it is not said by hand."""
+        """Return the split of the query, using some requests per source and predicate unless it is given."""
         every = (source.found_style(self._pay) for source in self.sources)
         styles = tuple(dict.fromkeys(style for style in every if style is not None))
         self._check_graphs()
@@ -101,9 +101,9 @@ class AnnotatedQuery:
         return Parts(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
 
     def evaluate(self, parts: Parts) -> Moment:
-        """What is true now."""
-        before, texts = self.requests, self.asked(parts)
-        for _ in range(TRIES):
+        """Return the current answers."""
+        before, texts = self.requests, self.queries(parts)
+        for _ in range(MAX_READS):
             began = self.now()
             every = Together(self._readers(parts.static))
             for text in texts:
@@ -111,6 +111,7 @@ class AnnotatedQuery:
             reads = self._read(every)
             at = self.now()
             held = [one for read in reads for one in read.held]
+            # Pages read before the end may not contain what followed; read again.
             if any(began < one.until <= at for one in held):
                 self.torn += 1
             elif any(one.since <= at < one.until for one in held) or not self._forgot():
@@ -123,12 +124,12 @@ class AnnotatedQuery:
         odd = tuple(said for read in reads for said in read.odd)
         return Moment(at, since, until, rows, self.requests - before, gap, odd)
 
-    def asked(self, parts: Parts) -> list[str]:
-        """The queries of which fragments are asked for."""
-        return asked(self._tree, parts)
+    def queries(self, parts: Parts) -> list[str]:
+        """Return the queries whose fragments are fetched."""
+        return fragment_queries(self._tree, parts)
 
     def _data(self, reads: Sequence[Read], at: int) -> Iterable[Quad]:
-        """What holds of all sources together, and of those that a SERVICE asks alone."""
+        """Yield what holds now at any source; for sources that a SERVICE refers to also in a graph of their own."""
         alone = services(self._tree)
         for source, read in zip(self.sources, reads, strict=True):
             holding = (Quad(*_terms(one)) for one in read.held if one.since <= at < one.until)
@@ -139,17 +140,17 @@ class AnnotatedQuery:
                 yield from (Quad(quad.subject, quad.predicate, quad.object, graph) for quad in data)
 
     def _check_graphs(self) -> None:
-        """Where graphs say times, nothing tells a graph of the data from one of which the time was not read yet."""
+        """Refuse GRAPH if a source annotates by graphs, as its graphs cannot be told from those of the data."""
         speaking = [source for source in self.sources if source.style and source.style.speaking is Speaking.GRAPH]
         asks = next((element for element in self._tree.deep() if isinstance(element, GraphBlock)), None)
         if asks is not None and speaking:
             raise ConfigError(
-                f"{asks.flat[:80]}: {shown(speaking[0].client.url)} says by its graphs until when triples hold, so "
-                "these are no graphs of the data, and what they hold now is asked for without GRAPH"
+                f"{asks.flat[:80]}: {shown(speaking[0].client.url)} uses graphs "
+                "to annotate triples with times, so they are not part of the data: query it without GRAPH"
             )
 
     def _forgot(self) -> bool:
-        """Whether anything was taken to be over for good; then nothing is until it was read again."""
+        """Discard what was assumed to be over; return True if there was any."""
         forgotten = [source.forget_over() for source in self.sources]
         return any(forgotten)
 
@@ -165,7 +166,7 @@ class AnnotatedQuery:
         return True
 
     def _read(self, every: Together) -> list[Read]:
-        """What was found at each source, with its times by the first one's clock."""
+        """Return what was read from each source, with times converted to the first source's clock."""
         reads = []
         for source, reader, quads in zip(self.sources, every.readers, every.found, strict=True):
             shift = self.sources[0].ahead - source.ahead
@@ -182,7 +183,7 @@ def _terms(held: Held) -> tuple[NamedNode, NamedNode, Term]:
 
 
 def _moved(held: Held, shift: int) -> Held:
-    """The same interval by a clock that is `shift` milliseconds ahead; what never begins or ends stays so."""
+    """Return the element by a clock that is `shift` milliseconds ahead; unbounded ends stay unbounded."""
     since = held.since if held.since == BEGINNING else held.since + shift
     return replace(held, since=since, until=held.until if held.until == END else held.until + shift)
 
@@ -194,7 +195,7 @@ def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
 
 
 def _interval(held: Iterable[Held], at: int) -> tuple[int, int]:
-    """Since the last one came or went, until the next one does."""
+    """Return when the last element began or ended before `at`, and when the next one does."""
     since, until = BEGINNING, END
     for one in held:
         for change in (one.since, one.until):

@@ -1,6 +1,6 @@
-"""A source whose triples say how long they hold: how it says so, what its clock shows, and what it was asked already.
+"""A source whose triples state how long they hold: its annotation style, its clock, and what was read before.
 
-How times are said need not be known: what is said of a time is looked up, and what it is said of (`found_style`).
+The style need not be configured: `found_style` looks at which predicates have times, and at what these times annotate.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -30,41 +30,42 @@ from freshkeeper.maintenance.sources.fragments.fragments_over_http import Fragme
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern, read_term
 from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 
-TRIES = 3
-"""Looks for how times are said: what was looked at may be over by the next page."""
+STYLE_ATTEMPTS = 3
+"""Attempts to find the style: a sample may have ended by the time of the next request."""
 TIMED_BY = {Timing.EXPIRATION: EXPIRATION, Timing.INTERVAL: INTERVAL, Timing.FLAT: FLAT_FINAL}
-"""By what each way to say the time is known."""
+"""The predicate that identifies each time encoding."""
 
 
 @dataclass(eq=False)
 class AnnotatedSource:
-    """One source, asked with annotations in one style."""
+    """One source, with its annotations in one style."""
 
     client: FragmentsOverHttp
     style: Style | None = None
-    """None: it is found by asking"""
+    """None: determined by requests"""
     keep: bool = True
-    """whether static fragments are asked for once"""
+    """fetch static fragments only once"""
     holding: bool = True
-    """whether what holds now is asked for alone, where that can be"""
+    """request only current data, if the source supports it"""
     requests: PageRequests = field(default_factory=PageRequests)
     _static: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     _over: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
-    """what was said of and by marks that are over"""
+    """annotations of marks that have ended, by mark"""
     _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
+    """by predicate: whether it has triples with, and without, a time"""
 
     @property
     def ahead(self) -> int:
-        """How far its clock is ahead of ours at least, in milliseconds."""
+        """How many milliseconds the source's clock is ahead of ours, at least."""
         return round(self.client.source_clock.ahead * 1000)
 
     @property
     def ahead_at_most(self) -> int:
-        """How far it may be."""
+        """How many milliseconds it may be ahead."""
         return round(self.client.source_clock.ahead_at_most * 1000)
 
     def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "StaticFragments":
-        """What reads its fragments, as they hold now where it can be asked for that; those of `static` only once."""
+        """Return a reader of the current fragments that fetches fragments of `static` predicates only once."""
         plain = self.requests.reader(self.client, pay)
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
         known = self._static if self.keep else {}
@@ -72,23 +73,23 @@ class AnnotatedSource:
         return StaticFragments(*given, holding=self.holding, known=known, static=unchanging, over=self._over)
 
     def leave_over(self, found: Collection[Quad], at: int) -> None:
-        """Keep what was read of elements that are over, so that it is not asked for again as long as it is seen."""
+        """Keep the annotations of elements that have ended, so that they are not fetched again while they are found."""
         if self.keep and self.style is not None:
             self._over = said_of_over(found, self.style, at)
 
     def forget_over(self) -> bool:
-        """Ask for all of it again; whether there was anything."""
+        """Discard these annotations; return True if there were any."""
         there = bool(self._over)
         self._over = {}
         return there
 
     def found_style(self, pay: Callable[[float], bool]) -> Style | None:
-        """How it says until when triples hold; None as long as it says so of none."""
+        """Return the annotation style; None as long as no triple has a time."""
         if self.style is not None and self.style.speaking is Speaking.SINGLETON:
             reader = self.reader(frozenset(), pay)
             there = [name for name in SINGLETONS if reader.first(_of(name)).quads]
             self.style = replace(self.style, singleton=(*there, self.style.singleton)[0])
-        for _ in range(TRIES):
+        for _ in range(STYLE_ATTEMPTS):
             if self.style is not None:
                 break
             reader = self.reader(frozenset(), pay)
@@ -98,24 +99,22 @@ class AnnotatedSource:
             found = {style for style in ways if style is not None}
             if len(found) > 1:
                 both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
-                raise ConfigError(
-                    f"{shown(self.client.url)} says in several ways how long triples hold: {both}; say which"
-                )
+                raise ConfigError(f"{shown(self.client.url)} uses several annotation styles: {both}; choose one")
             if not sample:
                 break
-            self.style = next(iter(found), None)  # none where all that was looked at was over meanwhile
+            self.style = next(iter(found), None)  # None if every sampled triple has ended meanwhile
         return self.style
 
     def spoken_of(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
-        """Whether triples of a predicate have times, and whether some have none; asked once, where there are any."""
+        """Return whether triples of a predicate have times, and whether some have none; asked once it has triples."""
         if predicate not in self._spoken:
-            timed, plain = self._asked(predicate, reader)
+            timed, plain = self._probe(predicate, reader)
             if not (timed or plain):
                 return False, False
             self._spoken[predicate] = timed, plain
         return self._spoken[predicate]
 
-    def _asked(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
+    def _probe(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
         plain = _of(predicate)
         if self.style is None:
             return False, bool(reader.first(plain).quads)
@@ -140,12 +139,12 @@ class AnnotatedSource:
 
 
 def _of(predicate: NamedNode) -> QuadPattern:
-    """Its triples in the default graph."""
+    """Return the pattern of a predicate in the default graph."""
     return QuadPattern(predicate=predicate, graph=DefaultGraph())
 
 
 def _way(timing: Timing, timed: Quad, reader: FragmentReader) -> Style | None:
-    """How a triple is spoken of by the subject of a time; None where nothing tells."""
+    """Return how the subject of a time annotates a triple, or None if that cannot be determined."""
     said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
     if singleton := said.intersection(SINGLETONS):
         return Style(Speaking.SINGLETON, timing, min(singleton, key=str))
@@ -159,7 +158,7 @@ def _way(timing: Timing, timed: Quad, reader: FragmentReader) -> Style | None:
 
 
 def _is_address(iri: str, form: SearchForm) -> bool:
-    """Whether it is that of the fragment of one triple."""
+    """Return True if an IRI is the address of the fragment of one triple."""
     given = dict(parse_qsl(urlsplit(iri).query))
     try:
         terms = {role: read_term(given[form.variables[role]]) for role in ("subject", "predicate", "object")}
@@ -170,18 +169,17 @@ def _is_address(iri: str, form: SearchForm) -> bool:
 
 @dataclass(eq=False)
 class StaticFragments(FragmentReader):
-    """A reader that asks for fragments of what does not change once, in all evaluations together."""
+    """A reader that fetches fragments of static predicates once for all evaluations."""
 
     known: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     static: frozenset[NamedNode] = frozenset()
     over: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
 
     def pages(self, pattern: QuadPattern) -> float:
-        """None for what is kept."""
+        """Return 0 for fragments that are kept."""
         return 0 if self.has(pattern) else super().pages(pattern)
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """Every triple of the fragment: of what is over or never changes without asking again."""
         if (mark := self._mark(pattern)) is not None:
             return [quad for quad in self.over[mark] if pattern.matches(quad)]
         if pattern not in self.known:
@@ -192,11 +190,10 @@ class StaticFragments(FragmentReader):
         return self.known[pattern]
 
     def has(self, pattern: QuadPattern) -> bool:
-        """What is kept, or was read for this evaluation."""
         return pattern in self.known or self._mark(pattern) is not None or super().has(pattern)
 
     def _mark(self, pattern: QuadPattern) -> PatternTerm | None:
-        """Of what that is over a pattern asks; what annotates nothing is asked for like everything else."""
+        """Return the ended mark that a pattern asks about, or None."""
         if pattern.predicate in ANNOTATING and pattern.subject in self.over:
             return pattern.subject
         return pattern.predicate if pattern.predicate in self.over else None

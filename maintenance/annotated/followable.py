@@ -1,4 +1,4 @@
-"""Which queries can be followed: SELECT, without windows, over all that the sources hold; an error says what cannot."""
+"""Checks whether a query can be followed: SELECT without windows over whole sources."""
 
 from collections.abc import Sequence
 
@@ -14,27 +14,30 @@ from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select, Servic
 
 
 def tree_of(query: str, addresses: Sequence[str]) -> Select:
-    """The tree of a query over the sources at some addresses."""
+    """Return the syntax tree of a query over the sources at these addresses.
+
+    Raise an error if it cannot be followed.
+    """
     try:
         if not isinstance(Store().query(query), QuerySolutions):
-            raise InputError("the query has no SELECT: what is asked again whenever it expires is a SELECT query")
+            raise InputError("the query is not a SELECT query; only SELECT can be followed")
     except SyntaxError as error:
-        raise InputError(f"the query is no SPARQL: {' '.join(str(error.msg).split())}") from None
+        raise InputError(f"the query is not valid SPARQL: {' '.join(str(error.msg).split())}") from None
     tokens = tokenize(query)
     tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     if any(token.is_word("FROM") for token in tree.head):
-        raise ConfigError("FROM: what is followed are the sources that --source names, with all that they hold")
+        raise ConfigError("FROM is not supported: a query follows the whole of each --source")
     _check_services(tree, addresses)
     return tree
 
 
 def services(tree: Select) -> frozenset[str]:
-    """The addresses that a query asks alone."""
+    """Return the addresses in SERVICE clauses."""
     return frozenset(e.iri for e in tree.deep() if isinstance(e, ServiceBlock) and e.iri is not None)
 
 
 def as_graphs(tree: Select) -> str:
-    """The query with a graph of its own for each source that is asked alone."""
+    """Return the query with GRAPH in place of SERVICE: one graph per source."""
     found = [e for e in tree.deep() if isinstance(e, ServiceBlock)]
     weaver, source = Weaver(tree.source.tokens.text), tree.source.tokens.text
     weaver.copy(0, len(source), [Edit(e.start, e.name.end, f"GRAPH <{e.iri}>") for e in found])
@@ -46,10 +49,10 @@ def _check_services(tree: Select, addresses: Sequence[str]) -> None:
     for element in found:
         if element.iri not in addresses:
             raise ConfigError(
-                f"SERVICE {element.name.text}: what is asked here says until when it holds, so name it as a source "
-                f"that is followed (--source); there is {', '.join(addresses)}"
+                f"SERVICE {element.name.text} is not a followed source: add it with --source; "
+                f"there is {', '.join(addresses)}"
             )
         if any(isinstance(each, GraphBlock) for each in element.walk()):
-            raise ConfigError(f"{element.flat[:80]}: what a SERVICE asks of a source are triples, without GRAPH")
-    if found and any(isinstance(e, GraphBlock) and e.name.kind is TokenKind.VAR for e in tree.deep()):
-        raise ConfigError("GRAPH with a variable beside SERVICE: name the graph")
+            raise ConfigError(f"{element.flat[:80]}: GRAPH is not supported inside SERVICE")
+    if found and any(isinstance(e, GraphBlock) and e.name.kind is Kind.VAR for e in tree.deep()):
+        raise ConfigError("GRAPH with a variable is not supported beside SERVICE: name the graph")

@@ -1,4 +1,4 @@
-"""Sources that are followed, from what is said of them: an address, or the YAML file of a source of fragments."""
+"""Creates followed sources from an address or from the YAML file of a source of fragments."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,17 +15,17 @@ from freshkeeper.maintenance.sources.sources import FRAGMENTS, fragments_of, lim
 
 
 def source_named(written: str) -> SourceConfig:
-    """The config of an address or of a file."""
+    """Return the configuration for an address or a file."""
     if not written.lower().endswith((".yaml", ".yml")):
         return config_of({"fragments": written}, "--source")
     config = read_config(Path(written))
     if config.kind != "fragments":
-        raise ConfigError(f"{written} has {config.kind}: what is followed are fragments")
+        raise ConfigError(f"{written} is a source of kind {config.kind}; only fragments can be followed")
     return config
 
 
 def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
-    """The configs of sources, where all of them are of fragments; else none."""
+    """Return the configurations of sources if all of them are fragments, otherwise an empty list."""
     found = []
     for written in sources:
         if isinstance(written, str) and written.lower().startswith(FRAGMENTS):
@@ -40,7 +40,7 @@ def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
 
 
 def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:
-    """A source with its limits, its breaker and its price."""
+    """Create a source with its limits, its circuit breaker and its price."""
     credentials = config.auth.read().hiding(config.addresses)
     client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
     limits = limiter_of(config), config.retries, config.timeout / 1000, config.per_request
@@ -49,7 +49,7 @@ def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -
 
 
 def said_to_change(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
-    """The predicates that change, where every source says which of its own do."""
+    """Return the dynamic predicates if every source declares its own, otherwise None."""
     if not all(config.volatile for config in configs):
         return None
     return frozenset(NamedNode(iri) for config in configs for iri in config.volatile)

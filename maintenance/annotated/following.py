@@ -1,4 +1,4 @@
-"""A query that is asked again exactly when its answer expires, by the source's clock."""
+"""Evaluates a query again exactly when its answers expire, by the source's clock."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,23 +16,23 @@ from freshkeeper.maintenance.sources.transport import Bound, Term
 
 @dataclass(frozen=True)
 class Pauses:
-    """How long to wait, in milliseconds."""
+    """How long to wait between evaluations, in milliseconds."""
 
     skew: int = 100
-    """after an expiry, for the source to have its new value"""
+    """after an expiry, until the source has the new value"""
     jitter: int = 0
-    """more, drawn between none and this, so that clients do not all come at once"""
+    """maximum of a random addition, so that clients do not all return at once"""
     gap: int = 1_000
-    """while nothing holds: at first, and twice as long each time"""
+    """first pause while nothing holds; doubles each time"""
     longest: int = 60_000
-    """between two evaluations, where the source does not say until when its data hold"""
+    """maximum, and the pause if the source does not say until when its data hold"""
     twice: bool = False
-    """while nothing holds: as 004's client does, twice as long as the last answers held"""
+    """while nothing holds, wait twice as long as the last answers held, as the client of paper 004 does"""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """Answers that hold now, those that are new or gone where only these are wanted."""
+    """Current answers; for ISTREAM and DSTREAM only those that came or went."""
 
     moment: Moment
     rows: list[Bound]
@@ -40,34 +40,34 @@ class Delivered:
 
 @dataclass(eq=False)
 class Following:
-    """One query, asked again and again."""
+    """One query, evaluated repeatedly."""
 
     query: AnnotatedQuery
     operator: Operator = Operator.RSTREAM
     pauses: Pauses = field(default_factory=Pauses)
     random: Random = field(default_factory=Random)
     late: int = 0
-    """evaluations that had expired when they were there, and were not delivered"""
+    """evaluations whose answers had expired on completion and were not delivered"""
     evaluations: int = 0
     _before: Counter[tuple[tuple[str, Term], ...]] = field(default_factory=Counter)
     tell: Callable[[str], None] = lambda _: None
-    """why an evaluation brought nothing"""
+    """called with the reason when an evaluation fails"""
     failed: int = 0
-    """evaluations for which the source did not answer, or that could not be paid"""
+    """evaluations for which the source did not answer or the budget did not suffice"""
     parts: Parts | None = None
-    """the split, once it is known"""
+    """the split of the query, once known"""
     _fails: int = 0
     _gaps: int = 0
     _lasted: int = 0
 
     def run(self, sleep: Callable[[float], bool]) -> Iterator[Delivered]:
-        """Evaluate, deliver, sleep until the answers expire; `sleep` says whether to go on."""
+        """Evaluate, yield the answers, sleep until they expire. `sleep` returns False to stop."""
         while True:
             try:
                 moment = self._evaluated()
             except EndpointError as error:
                 if not self.evaluations and not isinstance(error, NotSentError):
-                    raise  # what never worked is a mistake, what worked may work again
+                    raise  # a source that has never answered is probably misconfigured; others may recover
                 self.tell(str(error))
                 if not sleep(self._back_off() / 1000):
                     return
@@ -81,7 +81,7 @@ class Following:
                 return
 
     def _evaluated(self) -> Moment:
-        """One evaluation, within what it is paid; who did not say yet until when things hold is asked again."""
+        """Return one evaluation within its budget; the split is determined again until the style is known."""
         if self.query.ledger is not None:
             self.query.ledger.open()
         before = self.query.requests
@@ -97,7 +97,7 @@ class Following:
         return min(self.pauses.longest, max(1, self.pauses.gap) << min(self._fails - 1, 20))
 
     def _wait(self, moment: Moment) -> int:
-        """Milliseconds until the next evaluation."""
+        """Return the milliseconds until the next evaluation."""
         pauses, extra = self.pauses, self.random.randint(0, self.pauses.jitter)
         left = moment.until - self.query.now()
         if moment.gap:
@@ -111,7 +111,7 @@ class Following:
         return max(0, left) + pauses.skew + extra
 
     def _shown(self, rows: list[Bound]) -> list[Bound]:
-        """By the operator: all, what is new, or what is gone."""
+        """Return the answers that the operator selects."""
         if self.operator is Operator.RSTREAM:
             return rows
         now = Counter(_key(row) for row in rows)

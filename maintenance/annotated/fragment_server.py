@@ -1,7 +1,7 @@
-"""Answers to requests for pages: which fragment, which page, in which RDF, and how long it may be kept.
+"""Responds to requests for pages: selects fragment, page and RDF format, and determines cache headers.
 
-A page that was made is held until it expires or the data change, whole as it is sent; so a request for it is one
-look-up. Cache-Control says in whole seconds, rounded down, how long it holds; the annotations in it say so exactly.
+A page is kept, as it is sent, until it expires or the data change, so that most requests need one lookup. Cache-Control
+gives the validity in whole seconds, rounded down; the annotations on the page give it exactly.
 """
 
 import gzip
@@ -19,23 +19,23 @@ from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, 
 from freshkeeper.maintenance.sources.fragments.search_form import NOW
 
 ROLES = ("subject", "predicate", "object", "graph")
-LONGEST_AGE = 86_400
-"""Seconds that a page which does not change may be kept."""
-SMALL = 500
-"""Bytes that are not worth compressing."""
-ANYBODY = {
+MAX_AGE_S = 86_400
+"""Seconds that a page may be cached if its data do not change."""
+COMPRESS_FROM_BYTES = 500
+"""Smaller bodies are not worth compressing."""
+CORS_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "ETag, Expires, Date",
     "Vary": "Accept, Accept-Encoding",
 }
-GET = ("GET", "HEAD", "OPTIONS")
+METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 
 
 class _RefusedError(Exception):
-    """There is no such page."""
+    """A request that is answered with an error status."""
 
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
@@ -44,14 +44,14 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent: the status, headers, and a body."""
+    """An HTTP response: status, headers and body."""
 
     status: str
     headers: Mapping[str, str]
     body: bytes = b""
 
     def head(self, date: str) -> bytes:
-        """Everything before the body."""
+        """Return the bytes before the body."""
         lines = [f"{name}: {value}" for name, value in self.headers.items()]
         length = [] if self.status.startswith("304") else [f"Content-Length: {len(self.body)}"]
         return "\r\n".join([f"HTTP/1.1 {self.status}", f"Date: {date}", *lines, *length, "", ""]).encode()
@@ -59,24 +59,24 @@ class Response:
 
 @dataclass(frozen=True)
 class _Made:
-    """A page as it is sent, with how long it may be."""
+    """A page as it is sent, and until when it is valid."""
 
     response: Response
     version: int
     until: int | None
-    """by the clock, in milliseconds: when it is another one; None where nobody knows"""
+    """when the page changes, in milliseconds by the clock; None if unknown"""
 
     def holds(self, version: int, now: int) -> bool:
-        """Whether it can be sent as it is."""
+        """Return True if the page can be sent as it is."""
         return self.version == version and (self.until is None or now < self.until)
 
     def at(self, now: int) -> Response:
-        """As it is sent now, with how long it may be kept from here."""
+        """Return the response with its remaining validity."""
         if self.until is None:
             return Response(
                 self.response.status, {**self.response.headers, "Cache-Control": "no-cache"}, self.response.body
             )
-        seconds = min(LONGEST_AGE, max(0, (self.until - now) // 1000))
+        seconds = min(MAX_AGE_S, max(0, (self.until - now) // 1000))
         told = {
             "Cache-Control": f"public, max-age={seconds}",
             "Expires": formatdate(now // 1000 + seconds, usegmt=True),
@@ -90,27 +90,29 @@ class FragmentServer:
 
     data: Serving
     clock: Callable[[], int]
-    """milliseconds since 1970"""
+    """returns milliseconds since 1970"""
     path: str = "/"
     per_page: int = 100
     address: str = ""
-    """of the dataset, where it is another one outside"""
+    """the public address of the dataset, if it differs"""
     max_bytes: int = 64_000_000
-    """of pages that are held"""
+    """maximum size of the cached pages"""
     requests: int = 0
     made: int = 0
-    """pages that were made anew"""
+    """number of pages that were built"""
     _held: OrderedDict[tuple[str, str, str, str], _Made] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
-        """The response to one request; names of headers in lower case."""
+        """Return the response to a request; header names are in lower case."""
         self.requests += 1
-        if method not in GET:
-            return _plain("405 Method Not Allowed", f"{method} is not answered here; GET is", {"Allow": ", ".join(GET)})
+        if method not in METHODS:
+            return _plain(
+                "405 Method Not Allowed", f"{method} is not supported; use GET", {"Allow": ", ".join(METHODS)}
+            )
         if method == "OPTIONS":
-            allowed = {"Access-Control-Allow-Methods": ", ".join(GET), "Access-Control-Allow-Headers": "Accept"}
-            return Response("204 No Content", {**ANYBODY, **allowed, "Access-Control-Max-Age": "86400"})
+            allowed = {"Access-Control-Allow-Methods": ", ".join(METHODS), "Access-Control-Allow-Headers": "Accept"}
+            return Response("204 No Content", {**CORS_HEADERS, **allowed, "Access-Control-Max-Age": "86400"})
         accept, coding = headers.get("accept", ""), _coding(headers.get("accept-encoding", ""))
         now = self.clock()
         key = (headers.get("host", ""), target, accept, coding)
@@ -134,10 +136,10 @@ class FragmentServer:
         if parts.path.rstrip("/") != self.path.rstrip("/"):
             raise _RefusedError("404 Not Found", f"the fragments are at {self.path}")
         if not self.address and not _HOST.fullmatch(host):
-            raise _RefusedError("400 Bad Request", f"the header Host is {host[:100]!r}: send the host of the address")
+            raise _RefusedError("400 Bad Request", f"invalid Host header {host[:100]!r}")
         media_type = negotiated(accept)
         if media_type is None:
-            raise _RefusedError("406 Not Acceptable", f"there is {', '.join(FORMATS)}")
+            raise _RefusedError("406 Not Acceptable", f"available: {', '.join(FORMATS)}")
         asked = dict(parse_qsl(parts.query))
         instant = asked.pop("instant", "")
         pattern, number = pattern_of(asked), page_number(asked.get("page", "1"))
@@ -159,9 +161,9 @@ class FragmentServer:
         if not instant:
             return self.data
         if self.data.holding is None:
-            raise ValueError("instant: nothing here has a history, so what there is is what holds now")
+            raise ValueError("instant is not supported: these data have no history")
         if instant != NOW:
-            raise ValueError(f"instant={instant[:40]}: there is what holds {NOW}, and all of it without an instant")
+            raise ValueError(f"instant={instant[:40]}: use instant={NOW}, or no instant for the whole history")
         return self.data.holding
 
     def _hold(self, key: tuple[str, str, str, str], made: _Made) -> None:
@@ -172,26 +174,26 @@ class FragmentServer:
             self._bytes -= len(self._held.popitem(last=False)[1].response.body)
 
 
-_KEPT = ("ETag", "Cache-Control", "Expires", *ANYBODY)
-"""What a 304 says again."""
+_KEPT = ("ETag", "Cache-Control", "Expires", *CORS_HEADERS)
+"""The headers of a 304 response."""
 
 
 def pattern_of(asked: Mapping[str, str]) -> QuadPattern:
-    """The pattern in an address; ValueError where it is none."""
+    """Return the pattern of an address; raise ValueError if a parameter is unknown or invalid."""
     if unknown := asked.keys() - {*ROLES, "page"}:
-        raise ValueError(f"{min(unknown)!r} is no part of a fragment's address; there are {', '.join(ROLES)} and page")
+        raise ValueError(f"{min(unknown)!r} is not a parameter of a fragment; use {', '.join(ROLES)} or page")
     return QuadPattern(**{role: read_term(asked[role]) for role in ROLES if role in asked})
 
 
 def page_number(written: str) -> int:
-    """The number of a page, from 1."""
+    """Return the page number, counted from 1."""
     if not (written.isascii() and written.isdigit() and len(written) < 10 and int(written) > 0):
-        raise ValueError(f"page={written[:20]}: pages are counted from 1")
+        raise ValueError(f"page={written[:20]}: expected a page number from 1")
     return int(written)
 
 
 def negotiated(accept: str) -> str | None:
-    """The format that is wanted most; of those wanted alike the first that we have."""
+    """Return the preferred media type, by quality and then by our order; None if no format is acceptable."""
     wanted = {}
     for part in accept.split(",") if accept.strip() else ["*/*"]:
         name, *parameters = (piece.strip().lower() for piece in part.split(";"))
@@ -222,8 +224,8 @@ def _coding(accepted: str) -> str:
 
 def _found(body: bytes, media_type: str, coding: str) -> Response:
     tag = f'"{hashlib.sha256(body + coding.encode()).hexdigest()[:24]}"'
-    headers = {**ANYBODY, "Content-Type": f"{media_type};charset=utf-8", "ETag": tag}
-    if coding and len(body) > SMALL:
+    headers = {**CORS_HEADERS, "Content-Type": f"{media_type};charset=utf-8", "ETag": tag}
+    if coding and len(body) > COMPRESS_FROM_BYTES:
         body, headers["Content-Encoding"] = gzip.compress(body, 5, mtime=0), coding
     return Response("200 OK", headers, body)
 
@@ -233,4 +235,6 @@ def _knows(written: str, tag: str) -> bool:
 
 
 def _plain(status: str, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(status, {**ANYBODY, "Content-Type": "text/plain;charset=utf-8", **(headers or {})}, text.encode())
+    return Response(
+        status, {**CORS_HEADERS, "Content-Type": "text/plain;charset=utf-8", **(headers or {})}, text.encode()
+    )

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for a server that only answers GET: a request is its head, and what has a body is refused.
+"""HTTP/1.1 for a server that only responds to GET: a request is a head, and requests with a body are refused.
 
-Written out because the frameworks that there are take longer for their own work than a held page takes altogether
-(docs/decisions.md). Bounded: heads, how long a connection may be silent, and how many there are.
+The existing frameworks spend more time on a request than sending a cached page takes altogether (docs/decisions.md).
+The size of a head, the idle time of a connection and the number of connections are limited.
 """
 
 import asyncio
@@ -12,36 +12,35 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.annotated.fragment_server import Response
 
-LONGEST_HEAD = 16_384
-"""Bytes of a request."""
-SILENCE = 60.0
-"""Seconds after which a connection that asks nothing is closed."""
-MOST_CONNECTIONS = 2_000
-HIGH_WATER = 1 << 20
-"""Bytes that may wait for a reader who does not read, before no more of its requests are answered."""
+MAX_HEAD_BYTES = 16_384
+IDLE_TIMEOUT_S = 60.0
+"""Connections without a request for this long are closed."""
+MAX_CONNECTIONS = 2_000
+MAX_UNSENT_BYTES = 1 << 20
+"""With this many unsent bytes, no further requests of a slow client are processed."""
 
 Answers: TypeAlias = Callable[[str, str, Mapping[str, str]], Response]
-"""From method, target and headers to a response."""
+"""Maps method, target and headers to a response."""
 
 
 @dataclass(eq=False)
 class Listener:
-    """Connections that are open, and who answers them."""
+    """The open connections, and the handler of their requests."""
 
     answer: Answers
     seconds: Callable[[], float]
-    """since 1970"""
+    """returns seconds since 1970"""
     open: set["_Connection"] = field(default_factory=set)
     sent: int = 0
-    """bytes, heads and bodies"""
+    """number of bytes sent, heads and bodies"""
     _date: tuple[int, str] = (0, "")
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
-        """Begin to listen; port 0 is any free one."""
+        """Start to listen; port 0 selects a free port."""
         return await asyncio.get_running_loop().create_server(lambda: _Connection(self), host, port, backlog=1_000)
 
     def date(self) -> str:
-        """The Date of responses, made once a second."""
+        """Return the Date header, formatted once a second."""
         second = int(self.seconds())
         if self._date[0] != second:
             self._date = second, formatdate(second, usegmt=True)
@@ -49,42 +48,38 @@ class Listener:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; requests on it are answered in their order."""
+    """One connection, whose requests are answered in order."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener, self.transport = listener, asyncio.Transport()
-        self.buffer, self.timer = b"", asyncio.get_running_loop().call_later(SILENCE, self._silent)
+        self.buffer, self.timer = b"", asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle)
         self.paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it, unless there are too many."""
+        """Accept the connection, unless there are too many."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.transport.set_write_buffer_limits(HIGH_WATER)
+        self.transport.set_write_buffer_limits(MAX_UNSENT_BYTES)
         self.listener.open.add(self)
-        if len(self.listener.open) > MOST_CONNECTIONS:
+        if len(self.listener.open) > MAX_CONNECTIONS:
             self._refuse("503 Service Unavailable")
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """asyncio says that it is closed: what is not answered yet will not be."""
-        del exc
+    def connection_lost(self, _: Exception | None) -> None:
         self.timer.cancel()
         self.listener.open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is there."""
+        """Respond to all complete requests."""
         self.timer.cancel()
-        self.timer = asyncio.get_running_loop().call_later(SILENCE, self._silent)
+        self.timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle)
         self.buffer += data
         self._work()
 
     def pause_writing(self) -> None:
-        """The reader does not read."""
         self.paused = True
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """asyncio says that the client takes more: read on, and answer what waits."""
         self.paused = False
         self.transport.resume_reading()
         self._work()
@@ -96,7 +91,7 @@ class _Connection(asyncio.Protocol):
                 break
             self.buffer = rest
             self._answer(head)
-        if len(self.buffer) > LONGEST_HEAD and not self.paused:
+        if len(self.buffer) > MAX_HEAD_BYTES and not self.paused:
             self._refuse("431 Request Header Fields Too Large")
 
     def _answer(self, head: bytes) -> None:
@@ -110,14 +105,14 @@ class _Connection(asyncio.Protocol):
             return self._refuse("413 Content Too Large")
         try:
             response = self.listener.answer(words[0], words[1], headers)
-        except Exception as error:  # one request costs its answer, and nothing else
+        except Exception as error:  # a failing request must not close the server
             response = Response(
                 "500 Internal Server Error", {"Content-Type": "text/plain"}, type(error).__name__.encode()
             )
         head = response.head(self.listener.date())
-        said = head if words[0] == "HEAD" else head + response.body
-        self.listener.sent += len(said)
-        self.transport.write(said)
+        message = head if words[0] == "HEAD" else head + response.body
+        self.listener.sent += len(message)
+        self.transport.write(message)
         wish = headers.get("connection", "").lower()
         if wish == "close" or (words[2] == "HTTP/1.0" and wish != "keep-alive"):
             self.transport.close()
@@ -128,5 +123,5 @@ class _Connection(asyncio.Protocol):
         self.transport.write(Response(status, {"Connection": "close", "Content-Type": "text/plain"}).head(date))
         self.transport.close()
 
-    def _silent(self) -> None:
+    def _close_idle(self) -> None:
         self.transport.close()

@@ -1,8 +1,8 @@
-"""Elements that come while they are served: lines of since, until and a statement, from wherever streams come from.
+"""Elements that arrive while they are served: lines of since, until and a statement, from any kind of stream.
 
 -                   standard input
 follow:delays.tsv   a file that grows
-tcp://host:port     lines; and the other addresses that streams have
+tcp://host:port     lines; and the other addresses of streams
 """
 
 import io
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from freshkeeper.maintenance.annotated.annotated_data import SHORT, read_element
+from freshkeeper.maintenance.annotated.annotated_data import SHORT_NOTICE, read_element
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.sources.fragments.annotation_style import Held
 from freshkeeper.maintenance.streams.live.feed import OnLoss
@@ -20,9 +20,9 @@ from freshkeeper.maintenance.streams.opening import FOLLOW, WAYS, Reception, is_
 from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 
 POLL_S = 0.2
-"""How often a file is looked at that may have grown."""
-TOLD = 5
-"""Lines that are told of when they cannot be served; all are counted."""
+"""Interval at which a growing file is checked."""
+MAX_REPORTED = 5
+"""Refused lines that are reported one by one; all are counted."""
 
 
 def _pause() -> bool:
@@ -31,14 +31,14 @@ def _pause() -> bool:
 
 
 class GrowingFile(io.FileIO):
-    """A file whose end is where somebody writes."""
+    """A file that another process appends to."""
 
     def __init__(self, path: Path, wait: Callable[[], bool]) -> None:
         super().__init__(path)
         self._wait = wait
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What there is, as soon as there is something."""
+        """Return available bytes, and wait until there are some."""
         while not (found := super().read(size)) and self._wait():
             pass
         return found
@@ -46,21 +46,21 @@ class GrowingFile(io.FileIO):
 
 @dataclass(eq=False)
 class LiveElements:
-    """One stream of elements; `take` gets those of some lines, and says of each why it cannot be served, or nothing."""
+    """One stream of elements. `take` receives those of some lines and returns, for each, why it is refused, or ""."""
 
     written: str
     take: Callable[[list[Held]], list[str]]
     tell: Callable[[str], None]
     shift: int = 0
     on_loss: OnLoss = OnLoss.RECONNECT
-    """when a connection ends"""
+    """what to do when a connection ends"""
     wait: Callable[[], bool] = _pause
-    """called where a file has not grown; False ends it"""
+    """called while a file has not grown; returns False to stop"""
     served: int = 0
     refused: int = 0
-    """lines that are no elements, and elements that cannot be served"""
+    """lines that are not elements, and elements that cannot be served"""
     late: int = 0
-    """elements that came later than was promised"""
+    """elements that arrived with less than the promised notice"""
     _told: int = 0
     _read_errors: ReadErrors = field(init=False)
 
@@ -77,20 +77,20 @@ class LiveElements:
         self._lines = stream
 
     def run(self) -> None:
-        """Until the stream ends."""
+        """Read the stream to its end."""
         try:
             for text, line in self._lines.chunks():
                 pairs = list(self._read(text, line))
                 for (where, held), why in zip(pairs, self.take([held for _, held in pairs]), strict=True):
                     self._count(f"{where}: {held.triple}: {why}" if why else "", why)
-            self.tell(f"{self._lines.name} is over; what it said is served until it ends")
+            self.tell(f"{self._lines.name} has ended; its elements are served until they end")
         except InputError as error:
             self.tell(str(error))
 
     def news(self) -> str:
-        """What became of its lines."""
-        said = f"{self.served:,} elements came, {self.late:,} of them later than was promised"
-        return f"{said}, and {self.refused:,} lines were none that can be served"
+        """Return a summary of the lines."""
+        said = f"{self.served:,} elements served, {self.late:,} of them with less than the promised notice"
+        return f"{said}; {self.refused:,} lines refused"
 
     def _read(self, text: bytes, first: int) -> Iterator[tuple[str, Held]]:
         for number, line in enumerate(text.decode("utf-8", "replace").split("\n"), first):
@@ -103,14 +103,14 @@ class LiveElements:
                 self._refuse(str(error))
 
     def _count(self, said: str, why: str) -> None:
-        if why and why != SHORT:
+        if why and why != SHORT_NOTICE:
             self._refuse(said)
             return
         self.served += 1
-        self.late += why == SHORT
+        self.late += why == SHORT_NOTICE
 
     def _refuse(self, said: str) -> None:
         self.refused += 1
         self._told += 1
-        if self._told <= TOLD:
-            self.tell(said + (" (further ones are counted)" if self._told == TOLD else ""))
+        if self._told <= MAX_REPORTED:
+            self.tell(said + (" (further refusals are only counted)" if self._told == MAX_REPORTED else ""))

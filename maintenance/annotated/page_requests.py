@@ -1,4 +1,4 @@
-"""Requests for pages of one source: within its rate limits and its breaker, tried again where that may help, paid."""
+"""Requests for pages of one source, with its rate limits, circuit breaker, retries and price."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentRe
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
-FIRST_WAIT = 0.2
-"""Seconds before a page is asked for again, twice as long each time."""
-PATIENCE = 5.0
-"""Seconds that a page waits for the rate limits; what takes longer is asked for in a later evaluation."""
+FIRST_RETRY_S = 0.2
+"""Pause before the first retry of a page; doubles each time."""
+MAX_RATE_WAIT_S = 5.0
+"""Maximum wait for the rate limits; longer waits postpone the page to a later evaluation."""
 
 
 def _slept(seconds: float) -> None:
@@ -25,19 +25,19 @@ def _slept(seconds: float) -> None:
 
 @dataclass(eq=False)
 class PageRequests:
-    """What a source allows, and what it costs."""
+    """The limits of a source, and the price of a request."""
 
     limiter: RateLimiter = field(default_factory=RateLimiter)
     retries: int = 2
     timeout: float = 10.0
     price: float = 1.0
     mask: Callable[[str], str] = str
-    """what errors are shown through: a source may echo who asks"""
+    """masks credentials in error messages, which a source may echo"""
     pause: Callable[[float], None] = _slept
     sent: int = 0
 
     def reader(self, client: FragmentsOverHttp, pay: Callable[[float], bool]) -> FragmentReader:
-        """What reads fragments, each request going through here; `pay` says whether there is money for one."""
+        """Return a reader whose requests all pass through here; `pay` returns False if the budget is spent."""
         plain = client.reader(0, Deadline())
 
         def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
@@ -48,9 +48,9 @@ class PageRequests:
     def _page(
         self, client: FragmentsOverHttp, url: str, pattern: QuadPattern | None, pay: Callable[[float], bool]
     ) -> tuple[Page, Validity]:
-        """One page, by as many tries as it takes."""
+        """Return one page, with retries."""
         for n in range(self.retries + 1):
-            deadline = Deadline(client.pool.clock() + self.timeout, lambda: self._may_go(pay))
+            deadline = Deadline(client.pool.clock() + self.timeout, lambda: self._wait_and_pay(pay))
             before = self.sent
             try:
                 found = client.page(url, pattern, 0, deadline)
@@ -61,17 +61,17 @@ class PageRequests:
                 self.limiter.failed(fault.wait)
                 if not fault.again or n == self.retries:
                     raise FetchError(self.mask(str(fault)), fault.again, fault.wait, keys=fault.keys) from None
-                self.pause(FIRST_WAIT * 2**n)
+                self.pause(FIRST_RETRY_S * 2**n)
             else:
-                if self.sent > before:  # a page that holds still says nothing of the source
+                if self.sent > before:  # a cached page says nothing about the health of the source
                     self.limiter.succeeded()
                 return found
         raise AssertionError("unreachable")
 
-    def _may_go(self, pay: Callable[[float], bool]) -> bool:
-        """Wait for the rate limits, and pay."""
+    def _wait_and_pay(self, pay: Callable[[float], bool]) -> bool:
+        """Wait for the rate limits and pay; raise NotSentError if the request must not be sent."""
         while (wait := self.limiter.wait()) > 0:
-            if wait > PATIENCE:
+            if wait > MAX_RATE_WAIT_S:
                 raise NotSentError(f"not sent: {self.limiter.why()}")
             self.pause(max(wait, 0.001))
         if not pay(self.price):

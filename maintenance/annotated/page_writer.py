@@ -1,6 +1,6 @@
-"""Pages as they are served: data, counts, Hydra controls, in the RDF that the reader wants.
+"""Writes pages: data, counts and Hydra controls, in the requested RDF format.
 
-Where a format has graphs, the controls are in one of their own, as the specification of fragments recommends.
+In formats with graphs, the controls are in a graph of their own, as the specification recommends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ FORMATS = {
     "text/turtle": RdfFormat.TURTLE,
     "application/n-triples": RdfFormat.N_TRIPLES,
 }
-"""What is served; the first one where nothing is asked for."""
+"""Supported media types; the first is the default."""
 GRAPHLESS = (RdfFormat.TURTLE, RdfFormat.N_TRIPLES)
 _TYPE = NamedNode(f"{RDF}type")
 _EXPLICIT = NamedNode(f"{HYDRA}variableRepresentation"), NamedNode(f"{HYDRA}ExplicitRepresentation")
@@ -48,7 +48,7 @@ _NAMES = {role: iri for iri, role in ROLES.items()}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page stands in its fragment."""
+    """The position of a page in its fragment."""
 
     base: str
     """the address of the dataset"""
@@ -57,9 +57,9 @@ class Place:
     per_page: int
     total: int
     history: bool = False
-    """whether there is a form for what holds now alone"""
+    """offer a form for current data"""
     instant: str = ""
-    """what the fragment is of, where it is not of all times"""
+    """the instant of the fragment, "" for all times"""
 
     @property
     def fragment(self) -> str:
@@ -69,19 +69,19 @@ class Place:
         return self.base + ("?" + "&".join(given) if given else "")
 
     def page(self, number: int) -> str:
-        """The address of one of its pages; the first one is the fragment's."""
+        """Return the address of a page; the first page has the address of the fragment."""
         if number == 1:
             return self.fragment
         return f"{self.fragment}{'&' if '?' in self.fragment else '?'}page={number}"
 
     @property
     def last(self) -> int:
-        """The number of the last page: one that would be empty is none, but for the first."""
+        """The number of the last page that is not empty, at least 1."""
         return max(1, -(-self.total // self.per_page))
 
 
 def write_page(data: Sequence[Quad], place: Place, media_type: str) -> bytes:
-    """A page with its controls, which are in a graph of their own where the media type has graphs."""
+    """Return a page with its controls."""
     form = FORMATS[media_type]
     graph = DefaultGraph() if form in GRAPHLESS else NamedNode(f"{place.page(place.number)}#metadata")
     quads = [*map(_outside, data), *(Quad(s, p, o, graph) for s, p, o in _controls(place))]
@@ -95,7 +95,7 @@ def write_page(data: Sequence[Quad], place: Place, media_type: str) -> bytes:
 
 
 def _outside(quad: Quad) -> Quad:
-    """With names for blank nodes: they mean nothing on another page."""
+    """Return a quad with IRIs for its blank nodes, which mean nothing on another page."""
     if not any(isinstance(term, BlankNode) for term in (quad.subject, quad.object, quad.graph_name)):
         return quad
     subject, value, graph = (
@@ -106,7 +106,7 @@ def _outside(quad: Quad) -> Quad:
 
 
 def _form(place: Place, form: BlankNode, roles: Sequence[str]) -> Iterator[_Said]:
-    """One form; clients count what it asks for, so that what holds now has a form of its own."""
+    """Yield one form. Current data have a form of their own, because clients count a form's variables."""
     yield NamedNode(f"{place.base}#dataset"), SEARCH, form
     yield form, TEMPLATE, Literal(f"{place.base}{{?{','.join(roles)}}}")
     yield form, *_EXPLICIT
@@ -117,7 +117,7 @@ def _form(place: Place, form: BlankNode, roles: Sequence[str]) -> Iterator[_Said
 
 
 def _controls(place: Place) -> Iterator[_Said]:
-    """The form, the counts and the neighbours of a page."""
+    """Yield the forms, the counts and the neighbours of a page."""
     dataset, page = NamedNode(f"{place.base}#dataset"), NamedNode(place.page(place.number))
     yield dataset, _TYPE, NamedNode(f"{VOID}Dataset")
     yield dataset, _TYPE, NamedNode(f"{HYDRA}Collection")

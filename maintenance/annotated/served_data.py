@@ -1,6 +1,6 @@
-"""What a server of fragments serves: quads by pattern, counted, page by page, and until when that holds.
+"""The data of a fragment server: quads by pattern, counted, page by page, and how long they are valid.
 
-`Served` is data that does not change; AnnotatedData (annotated_data.py) is data that does.
+`Served` is static data; AnnotatedData (annotated_data.py) changes.
 """
 
 from collections import OrderedDict
@@ -15,30 +15,30 @@ from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 FOREVER = 2**62
 """The end of what does not end."""
-HELD = 200_000
-"""Quads of fragments that are held in the order of their pages."""
+MAX_CACHED_QUADS = 200_000
+"""Quads of fragments that are cached in page order."""
 
 
 class Serving(Protocol):
-    """Data that is served."""
+    """Data that can be served as fragments."""
 
     @property
     def holding(self) -> "Serving | None":
-        """What holds now alone, where there is more."""
+        """The current data alone, if there is more."""
 
     def version(self, now: int) -> int:
-        """Another number as soon as anything has changed."""
+        """Return a number that changes whenever the data change."""
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        """Some quads of a fragment in an order that stays, and how many it has."""
+        """Return some quads of a fragment in a stable order, and the size of the fragment."""
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """When the fragment is another one, in milliseconds; FOREVER, or None where nobody knows."""
+        """Return when the fragment changes, in milliseconds; FOREVER, or None if unknown."""
 
 
 @dataclass(eq=False)
 class Slices:
-    """The fragments of a store, page by page: what was asked for lately is held, so that counting is done once."""
+    """The fragments of a store, page by page. Recent fragments are cached, so that they are counted once."""
 
     store: Store
     _held: OrderedDict[QuadPattern, Sequence[Quad]] = field(default_factory=OrderedDict)
@@ -46,22 +46,22 @@ class Slices:
     _size: int = 0
 
     def slice(self, pattern: QuadPattern, first: int, most: int) -> tuple[Sequence[Quad], int]:
-        """Some quads of a fragment, and how many it has."""
+        """Return some quads of a fragment, and the size of the fragment."""
         if pattern in self._held:
             self._held.move_to_end(pattern)
             found = self._held[pattern]
             return found[first : first + most], len(found)
-        if pattern in self._counts:  # too large to be held
+        if pattern in self._counts:  # too large for the cache
             return list(islice(self._quads(pattern), first, first + most)), self._counts[pattern]
-        found = list(islice(self._quads(pattern), HELD))
-        if len(found) == HELD:
+        found = list(islice(self._quads(pattern), MAX_CACHED_QUADS))
+        if len(found) == MAX_CACHED_QUADS:
             self._counts[pattern] = sum(1 for _ in self._quads(pattern))
             return found[first : first + most], self._counts[pattern]
         self._hold(pattern, found)
         return found[first : first + most], len(found)
 
     def forget(self) -> None:
-        """The store has changed."""
+        """Clear the cache, because the store has changed."""
         self._held.clear()
         self._counts.clear()
         self._size = 0
@@ -69,7 +69,7 @@ class Slices:
     def _hold(self, pattern: QuadPattern, found: Sequence[Quad]) -> None:
         self._held[pattern] = found
         self._size += len(found) + 1
-        while self._size > HELD:
+        while self._size > MAX_CACHED_QUADS:
             self._size -= len(self._held.popitem(last=False)[1]) + 1
 
     def _quads(self, pattern: QuadPattern) -> Iterable[Quad]:
@@ -79,7 +79,7 @@ class Slices:
 
 @dataclass(eq=False)
 class Served:
-    """Quads that do not change."""
+    """Static quads."""
 
     quads: Iterable[Quad]
     holding: None = None
@@ -90,16 +90,13 @@ class Served:
         self._slices = Slices(store)
 
     def version(self, now: int) -> int:
-        """0: these quads do not change."""
         del now
         return 0
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        """So many triples of a fragment from the store, and how many it has in all."""
         del now
         return self._slices.slice(pattern, first, most)
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """It never is another one."""
         del pattern, now
         return FOREVER

@@ -1,4 +1,4 @@
-"""Several sources read as one, with what each of them gave; a SERVICE asks one of them alone."""
+"""Several sources read as one, with a record of what each returned; a SERVICE reads only one of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,32 +11,34 @@ from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 @dataclass(eq=False)
 class Together:
-    """What reads their fragments for one evaluation."""
+    """Reads the fragments of all sources for one evaluation."""
 
     readers: Sequence[StaticFragments]
     found: Sequence[dict[Quad, None]] = ()
-    """by each of them"""
+    """the quads of each source"""
     whole_of: "Together | None" = field(default=None, repr=False)
-    """all sources, where this is one of them"""
+    """the reader of all sources, if this one reads only one"""
 
     def __post_init__(self) -> None:
         self.found = self.found or [{} for _ in self.readers]
 
     @property
     def quads(self) -> bool:
-        """Whether any source has graphs."""
+        """True if any source has graphs."""
         return any(reader.quads for reader in (self.whole_of or self).readers)
 
     def pages(self, pattern: QuadPattern) -> float:
-        """How many requests a fragment takes of all of them."""
+        """Return how many requests a fragment needs over all sources."""
         return sum(reader.pages(pattern) for reader in self.readers if _can_have(reader, pattern))
 
     def has(self, pattern: QuadPattern) -> bool:
-        """Whether none of them has to be asked."""
         return all(reader.has(pattern) for reader in self.readers if _can_have(reader, pattern))
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """The fragment of each of them; of any graph are those with a name, for GRAPH does not mean the default one."""
+        """Return the fragment from all sources.
+
+        For an open graph only named graphs, as GRAPH does not match the default.
+        """
         every = []
         for reader, found in zip(self.readers, self.found, strict=True):
             quads = reader.whole(pattern) if _can_have(reader, pattern) else []
@@ -49,7 +51,7 @@ class Together:
         return every
 
     def service(self, address: str) -> "Together | None":
-        """The source at an address alone."""
+        """Return a reader of only the source at this address, or None."""
         every = self.whole_of or self
         for reader, found in zip(every.readers, every.found, strict=True):
             if reader.start == address:
@@ -58,5 +60,5 @@ class Together:
 
 
 def _can_have(reader: StaticFragments, pattern: QuadPattern) -> bool:
-    """Whether it can have any of it: what has no graphs has the default graph alone."""
+    """Return True if a source may have quads of a fragment: without graphs it has the default graph only."""
     return reader.quads or isinstance(pattern.graph, DefaultGraph)

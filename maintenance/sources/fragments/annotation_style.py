@@ -1,15 +1,15 @@
-"""How triples say how long they hold: five ways to speak of a triple, and three to say its time.
+"""How triples are annotated with validity times: five annotation encodings, and three time encodings.
 
-graph           the triple is in a named graph, of which the time is said
-reification     a statement has its subject, predicate and object
-singleton       the triple has a property of its own, which is a singleton property of the true one
-star            a node rdf:reifies the triple as a term, the triple being there as well
-implicit        the time is said of the address of the triple's own fragment
+graph           the triple is in a named graph, and the graph has the time
+reification     a statement has the triple's subject, predicate and object, and the time
+singleton       the triple has a property of its own, which is a singleton property of the real one
+star            a node rdf:reifies the triple as a term; the triple is asserted as well
+implicit        the address of the triple's own fragment has the time
 
-expiration      tmp:expiration: it holds until then; since when is not said
-interval        tmp:interval with tmp:initial and tmp:final: from the one, up to and without the other
-flat            tmp:intervalInitial and tmp:intervalFinal of the mark itself, as 004's own client has it: after the
-                one, up to and with the other
+expiration      tmp:expiration: valid until then; the begin is not stated
+interval        tmp:interval with tmp:initial (inclusive) and tmp:final (exclusive)
+flat            tmp:intervalInitial (exclusive) and tmp:intervalFinal (inclusive) on the mark itself, as the client of
+                paper 004 writes them
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, 
 from freshkeeper.maintenance.sources.fragments.vocabulary import RDF, XSD
 
 BEGINNING, END = -(2**62), 2**62
-"""Of what is not said to begin or end."""
+"""For triples without a stated begin or end."""
 EXPIRATION, INTERVAL = NamedNode(f"{TMP}expiration"), NamedNode(f"{TMP}interval")
 INITIAL, FINAL = NamedNode(f"{TMP}initial"), NamedNode(f"{TMP}final")
 FLAT_INITIAL, FLAT_FINAL = NamedNode(f"{TMP}intervalInitial"), NamedNode(f"{TMP}intervalFinal")
@@ -40,7 +40,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Speaking(StrEnum):
-    """How a triple is spoken of."""
+    """How a triple and its annotation are linked."""
 
     GRAPH = "graph"
     REIFICATION = "reification"
@@ -50,7 +50,7 @@ class Speaking(StrEnum):
 
 
 class Timing(StrEnum):
-    """How its time is said."""
+    """How the validity of a triple is written."""
 
     EXPIRATION = "expiration"
     INTERVAL = "interval"
@@ -59,7 +59,7 @@ class Timing(StrEnum):
 
 @dataclass(frozen=True)
 class Held:
-    """A triple and when it holds: from `since` up to and without `until`, in milliseconds since 1970."""
+    """A triple that holds from `since` until before `until`, in milliseconds since 1970."""
 
     triple: Triple
     since: int = BEGINNING
@@ -68,15 +68,15 @@ class Held:
 
 @dataclass(frozen=True)
 class Style:
-    """One way to speak, and one to say the time."""
+    """An annotation encoding and a time encoding."""
 
     speaking: Speaking = Speaking.GRAPH
     timing: Timing = Timing.EXPIRATION
     singleton: NamedNode = SINGLETON
-    """what a singleton property is of another one by"""
+    """the predicate that links a singleton property with the real property"""
 
     def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
-        """The quads of an element; `name` is its own, `address` that of a fragment."""
+        """Yield the quads of an element. `name` identifies the element, `address` returns that of a fragment."""
         s, p, o = held.triple.subject, held.triple.predicate, held.triple.object
         mark = self.mark(held.triple, name, address)
         if self.speaking is Speaking.GRAPH:
@@ -92,7 +92,7 @@ class Style:
         yield from self._timed(mark, held, NamedNode(f"{name}/interval"))
 
     def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
-        """What the time of a triple is said of."""
+        """Return the subject of the annotation."""
         if self.speaking is Speaking.IMPLICIT:
             return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
         return NamedNode(name)
@@ -107,10 +107,10 @@ class Style:
             yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
 
     def pattern(self, subject: str, predicate: str, value: str, number: object, mixed: bool) -> str:
-        """SPARQL that finds the element of a triple pattern, and its times; some triples may have none (`mixed`)."""
+        """Return SPARQL that matches a triple pattern with its times; with `mixed` also triples without any."""
         mark, triple = f"?freshkeeper_mark_{number}", f"{subject} {predicate} {value} ."
         if self.speaking in (Speaking.STAR, Speaking.IMPLICIT):
-            return triple  # its times are found beside the query
+            return triple  # times are read by an extra query, see unreached_times
         found = {
             Speaking.GRAPH: f"GRAPH {mark} {{ {triple} }}",
             Speaking.REIFICATION: f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} .",
@@ -118,12 +118,13 @@ class Style:
         }[self.speaking]
         timed = f"{found} {{ {self._times(mark, number)} }}"
         either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
-        if self.speaking is Speaking.SINGLETON and predicate.startswith("?"):  # which of them are singletons
+        # A variable predicate also matches singleton properties: fetch what tells which of them are.
+        if self.speaking is Speaking.SINGLETON and predicate.startswith("?"):
             return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
         return either
 
     def unreached_times(self) -> str:
-        """SPARQL that finds times that no pattern leads to; empty where there are none."""
+        """Return SPARQL for the times that no pattern leads to; "" if there are none."""
         mark = "?freshkeeper_mark"
         if self.speaking is Speaking.STAR:
             return f"{mark} {REIFIES} ?freshkeeper_triple . {{ {self._times(mark, 'beside')} }}"
@@ -143,7 +144,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Read:
-    """What quads say: triples with their times, triples without, and what could not be understood."""
+    """The content of quads: triples with times, triples without, and annotations that are inconsistent."""
 
     held: list[Held]
     plain: list[Quad]
@@ -151,10 +152,10 @@ class Read:
 
 
 def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> Read:
-    """The elements among quads; one that ends before it begins, or has two ends, is odd and holds never.
+    """Return the annotated triples among quads; one that ends before it begins never holds and is reported as odd.
 
-    The rest are triples by themselves, but for the annotations, which are no data, and for triples of which a time is
-    said elsewhere. What stands in a graph that is no annotation stays there.
+    The remaining quads are plain triples, except for annotations, which are not data, and for triples whose times are
+    stated elsewhere. Quads in graphs that are not annotations keep their graph.
     """
     every = list(quads)
     ours = every if style.speaking is Speaking.GRAPH else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
@@ -164,11 +165,11 @@ def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPa
     for mark, triple in spoken:
         for since, until in spans.get(mark, ()):
             if since >= until:
-                odd.append(f"{triple} ends at {until}, before it begins at {since}")
+                odd.append(f"{triple} ends at {until}, not after its begin at {since}")
             else:
                 held.append(Held(triple, since, until))
         if mark not in spans and style.speaking is Speaking.GRAPH:
-            odd.append(f"{triple} is in the graph {mark}, of which no time is said")
+            odd.append(f"{triple} is in the graph {mark}, which has no time")
     annotates = _annotations(style, ours)
     left = (quad for quad in every if not (isinstance(quad.graph_name, DefaultGraph) and annotates(quad)))
     if style.speaking is Speaking.GRAPH:
@@ -180,13 +181,13 @@ def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPa
 ANNOTATING = frozenset(
     {INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL, SUBJECT, PREDICATE, OBJECT, REIFIES, *SINGLETONS}
 )
-"""Predicates of what is said of the mark of an interval."""
-_OWN = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
+"""Predicates of the annotations of a mark or its interval."""
+_TIME_PREDICATES = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
 
 
 def _annotations(style: Style, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
-    """What tells the quads that annotate from those of the data: what they say, whatever else was read."""
-    own = set[object](_OWN)
+    """Return a function that tells annotations from data."""
+    own = set[object](_TIME_PREDICATES)
     if style.speaking is Speaking.REIFICATION:
         own |= {SUBJECT, PREDICATE, OBJECT}
     elif style.speaking is Speaking.SINGLETON:
@@ -206,7 +207,7 @@ _Spoken: TypeAlias = Iterator[tuple[object, Triple]]
 
 
 def _spoken(quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]) -> _Spoken:
-    """What each mark speaks of."""
+    """Return each mark with the triple that it annotates."""
     found: dict[Speaking, Callable[[list[Quad]], _Spoken]] = {
         Speaking.GRAPH: _in_graphs,
         Speaking.STAR: _reified,
@@ -228,7 +229,7 @@ def _reified(quads: list[Quad]) -> _Spoken:
 
 
 def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spoken:
-    marks = {q.subject.value for q in quads if q.predicate in _OWN and isinstance(q.subject, NamedNode)}
+    marks = {q.subject.value for q in quads if q.predicate in _TIME_PREDICATES and isinstance(q.subject, NamedNode)}
     for quad in quads:
         where = address(QuadPattern(quad.subject, quad.predicate, quad.object))
         if where in marks:
@@ -255,10 +256,10 @@ def _statements(quads: list[Quad]) -> _Spoken:
 
 
 def said_of_over(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
-    """What was said of, and by, each mark of which all intervals are over at an instant, and of these intervals.
+    """Return the annotations of marks whose intervals have all ended, by mark and by interval.
 
-    The mark of an element is its own, and over for good with it. What may come back is not here: expirations, which are
-    put off, and addresses, which are those of a value.
+    The mark of an element belongs to it alone and ends with it for good. Encodings whose marks may become valid again
+    are excluded: expirations, which may be extended, and addresses, which belong to a value.
     """
     if style.timing is Timing.EXPIRATION or style.speaking is Speaking.IMPLICIT:
         return {}
@@ -274,17 +275,18 @@ def said_of_over(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTe
 
 
 def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], list[str]]:
-    """When each mark holds: once, or in several intervals where values come back and the mark is that of the value.
+    """Return the validity intervals of each mark, and the malformed annotations.
 
-    An interval is a node of its own, or said flat; then the first beginning goes with the first end, because intervals
-    of one fact do not overlap. An expiration ends all of them.
+    A mark has several intervals if it belongs to a value that becomes valid again. An interval is a node of its own or
+    is flat; flat begins and ends are paired in order, because intervals of one fact do not overlap. An expiration
+    limits all of them.
     """
     times, odd = dict[tuple[object, NamedNode], list[int]](), list[str]()
     for quad in quads:
-        if quad.predicate in _OWN and quad.predicate != INTERVAL:
+        if quad.predicate in _TIME_PREDICATES and quad.predicate != INTERVAL:
             at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
             if at is None:
-                odd.append(f"{quad.object} is no date and time")
+                odd.append(f"{quad.object} is not a date and time")
             flat = quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
             never = END if quad.predicate in (INITIAL, FLAT_INITIAL) else BEGINNING
             times.setdefault((quad.subject, quad.predicate), []).append(never if at is None else at + flat)
@@ -303,11 +305,11 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
 
 
 def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
-    """What all of them have in common."""
+    """Return the intersection of all intervals."""
     return max(begins, default=BEGINNING), min(ends, default=END)
 
 
 def date(at: int) -> Literal:
-    """An instant as xsd:dateTime, with its milliseconds."""
+    """Return an instant in milliseconds as xsd:dateTime."""
     when = _EPOCH + timedelta(milliseconds=at)
     return Literal(when.isoformat(timespec="milliseconds").replace("+00:00", "Z"), datatype=_DATETIME)

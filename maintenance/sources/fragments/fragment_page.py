@@ -1,7 +1,7 @@
-"""A page of a fragment, read in whatever RDF it comes: the data, how much there is, where it goes on, and the form.
+"""Parses a page of a fragment in any RDF format: data, count, next page and form.
 
-In formats with graphs the controls have a graph of their own. In Turtle and N-Triples they stand among the data: what
-is said of the page, of its dataset and of the nodes that their form is made of is no data then.
+In formats with graphs the controls are in a graph of their own. In Turtle and N-Triples they are among the data:
+triples about the page, its dataset and the nodes of its form are then not data.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,36 +31,39 @@ from freshkeeper.maintenance.sources.fragments.vocabulary import (
 ACCEPT = (
     "application/trig,application/n-quads;q=0.9,application/ld+json;q=0.6,text/turtle;q=0.5,application/n-triples;q=0.4"
 )
-"""Formats with graphs first: there data and controls cannot be confused."""
+"""Formats with graphs first, because these separate data from controls."""
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
-"""What an IRI may have of an address."""
-LONGEST_COUNT = 15
-"""Digits of a count that is believed."""
+"""Characters that an IRI may take over from an address unquoted."""
+MAX_COUNT_DIGITS = 15
+"""Counts with more digits are ignored."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What one page of a fragment says: quads, how many there are in all, and where the next page is."""
+    """One page of a fragment."""
 
     quads: Sequence[Quad]
     count: int | None
-    """how many there are in the whole fragment, as the source estimates"""
+    """the size of the whole fragment, as estimated by the source"""
     next: str | None
     form: SearchForm
     per_page: int | None = None
     strays: int = 0
-    """quads that do not belong to the fragment, and were left out"""
+    """number of quads that do not belong to the fragment and were dropped"""
 
 
 def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> Page:
-    """The page of a pattern, or the first page that is asked for its form; FetchError where it is none."""
+    """Return the page of a pattern, or a start page if the pattern is None.
+
+    Raise FetchError if it is not a fragment.
+    """
     quads = _parsed(body, kind, url)
     controls = _controls_of(quads, url)
     form = controls.form()
     mixed = isinstance(controls.graph, DefaultGraph)
     data = [quad for quad in quads if quad.graph_name != controls.graph]
     data += controls.rest() if mixed else []
-    wanted = data if pattern is None else [quad for quad in data if _asked(quad, pattern, form)]
+    wanted = data if pattern is None else [quad for quad in data if _belongs(quad, pattern, form)]
     count, per_page = controls.number(TOTAL, TRIPLES), controls.number(PER_PAGE)
     return Page(wanted, count, controls.next(), form, per_page, len(data) - len(wanted))
 
@@ -68,16 +71,16 @@ def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> 
 def _parsed(body: bytes, kind: str, url: str) -> list[Quad]:
     form = RdfFormat.from_media_type(kind) if kind else None
     if form is None:
-        raise FetchError(f"malformed: the page is {kind or 'of no content type'}, and no RDF")
+        raise FetchError(f"malformed: the page is not RDF (content type: {kind or 'none'})")
     try:
         return list(parse(body, format=form, base_iri=quote(url, safe=_SAFE), rename_blank_nodes=True))
     except (SyntaxError, ValueError, OSError) as error:
         said = " ".join(str(error).split())
-        raise FetchError(f"malformed: the page is no {form.name}: {said}", again=True, keys=True) from None
+        raise FetchError(f"malformed: the page is not valid {form.name}: {said}", again=True, keys=True) from None
 
 
-def _asked(quad: Quad, pattern: QuadPattern, form: SearchForm) -> bool:
-    """Whether it is in the fragment; a source of triples has but one graph, however it writes it."""
+def _belongs(quad: Quad, pattern: QuadPattern, form: SearchForm) -> bool:
+    """Return True if a quad is in the fragment; in a source of triples the graph does not matter."""
     if form.quads:
         return pattern.matches(quad)
     return QuadPattern(pattern.subject, pattern.predicate, pattern.object).matches(quad)
@@ -85,7 +88,7 @@ def _asked(quad: Quad, pattern: QuadPattern, form: SearchForm) -> bool:
 
 @dataclass(eq=False)
 class _Controls:
-    """What a page says of itself."""
+    """The controls of a page."""
 
     quads: Sequence[Quad]
     graph: NamedNode | BlankNode | DefaultGraph
@@ -93,7 +96,7 @@ class _Controls:
     search: Quad
 
     def form(self) -> SearchForm:
-        """The form behind hydra:search; of several, the one that asks for nothing but quads, or for triples."""
+        """Return the form behind hydra:search; if there are several, the one without an instant."""
         forms = [
             self._form(quad) for quad in self.quads if quad.predicate == SEARCH and _has_template(quad, self.quads)
         ]
@@ -106,7 +109,7 @@ class _Controls:
         template = self._one(search.object, TEMPLATE)
         if not isinstance(template, Literal) or not is_template(template.value):
             found = "none" if template is None else str(template)[:100]
-            raise FetchError(f"malformed: the page's form has no template that can be filled: {found}")
+            raise FetchError(f"malformed: the page's form has no usable template: {found}")
         variables = {}
         for mapping in self._all(search.object, MAPPING):
             name, role = self._one(mapping, VARIABLE), self._one(mapping, PROPERTY)
@@ -118,7 +121,7 @@ class _Controls:
         return SearchForm(template.value, variables, default.value if isinstance(default, NamedNode) else DEFAULT_GRAPH)
 
     def number(self, *predicates: NamedNode) -> int | None:
-        """What is said of this page, or of anything where nothing is said of it."""
+        """Return a number that the page states about itself or, failing that, about anything."""
         for predicate in predicates:
             said = [quad for quad in self.quads if quad.predicate == predicate]
             here = [quad for quad in said if isinstance(quad.subject, NamedNode) and quad.subject.value == self.url]
@@ -128,14 +131,14 @@ class _Controls:
         return None
 
     def next(self) -> str | None:
-        """Where it goes on."""
+        """Return the address of the next page, or None."""
         said = {q.object.value for q in self.quads if q.predicate in NEXT and isinstance(q.object, NamedNode)}
         if len(said) > 1:
-            raise FetchError(f"malformed: the page goes on at {len(said)} addresses: {', '.join(sorted(said))[:200]}")
+            raise FetchError(f"malformed: the page has {len(said)} next pages: {', '.join(sorted(said))[:200]}")
         return said.pop() if said else None
 
     def rest(self) -> list[Quad]:
-        """The quads beside the controls that say nothing of them."""
+        """Return the quads among the controls that are data."""
         own: set[object] = {self.search.subject}
         own |= {quad.subject for quad in self.quads if quad.predicate in (SUBSET, *NEXT, TOTAL, PER_PAGE)}
         own |= {quad.object for quad in self.quads if quad.predicate == SUBSET and quad.subject in own}
@@ -152,11 +155,11 @@ class _Controls:
 
 
 def _controls_of(quads: Sequence[Quad], url: str) -> _Controls:
-    """The graph of the form; of several, one that has a name."""
+    """Return the controls; if several graphs have a form, prefer a named one."""
     searches = [quad for quad in quads if quad.predicate == SEARCH and _has_template(quad, quads)]
     searches.sort(key=lambda quad: isinstance(quad.graph_name, DefaultGraph))
     if not searches:
-        raise FetchError("malformed: the page is no fragment: it has no hydra:search with a hydra:template")
+        raise FetchError("malformed: the page is not a fragment: it has no hydra:search with a hydra:template")
     graph = searches[0].graph_name
     return _Controls([quad for quad in quads if quad.graph_name == graph], graph, url, searches[0])
 
@@ -167,4 +170,4 @@ def _has_template(search: Quad, quads: Iterable[Quad]) -> bool:
 
 def _count(term: object) -> int | None:
     written = term.value if isinstance(term, Literal) else ""
-    return int(written) if written.isascii() and written.isdigit() and len(written) <= LONGEST_COUNT else None
+    return int(written) if written.isascii() and written.isdigit() and len(written) <= MAX_COUNT_DIGITS else None

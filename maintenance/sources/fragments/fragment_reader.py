@@ -1,7 +1,7 @@
-"""The fragments that one request needs: pages asked for one after the other, none twice, and never without an end.
+"""Reads the fragments that one request needs: page by page, none twice, and never endlessly.
 
-What a source says leads nowhere but to its own host, unless others are named. Paging ends at a page without a next one,
-or without data; a fragment that goes on far beyond its count, or comes back to a page, is an error.
+Links lead only to the source's own host, unless others are allowed. Paging ends at a page without a next page, or
+without data; a fragment far beyond its count, or one that returns to an earlier page, is an error.
 """
 
 import math
@@ -18,31 +18,31 @@ from freshkeeper.maintenance.sources.fragments.fragment_page import Page
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 
-SLACK = 1_000
-"""Triples beyond twice the count that a fragment may have: a count is an estimate."""
+COUNT_SLACK = 1_000
+"""Triples that a fragment may have beyond twice its count, which is an estimate."""
 PER_PAGE = 100
-"""Triples that a page is thought to have before one was seen."""
+"""The assumed page size before a page was seen."""
 
 
 @dataclass(eq=False)
 class Counts:
-    """What is known of how much fragments hold; the pattern that was asked for longest ago is forgotten first."""
+    """The known sizes of fragments; the one that was read least recently is forgotten first."""
 
     most: int = 10_000
     per_page: int = PER_PAGE
     form: SearchForm | None = None
     liars: int = 0
-    """fragments whose count was another one than what their pages held"""
+    """number of fragments whose count differed from the content of their pages"""
     strays: int = 0
-    """quads on pages of fragments that they do not belong to"""
+    """number of quads on pages of fragments that they do not belong to"""
     _known: OrderedDict[QuadPattern, int] = field(default_factory=OrderedDict)
 
     def of(self, pattern: QuadPattern) -> int | None:
-        """The count that was told last."""
+        """Return the last count of a pattern."""
         return self._known.get(pattern)
 
     def tell(self, pattern: QuadPattern, page: Page) -> None:
-        """What a page says of its fragment and of all."""
+        """Record what a page states about its fragment and about the source."""
         self.form, self.strays = page.form, self.strays + page.strays
         self.per_page = max(1, page.per_page or self.per_page)
         if page.count is not None:
@@ -53,10 +53,10 @@ class Counts:
 
 
 class AskPage(Protocol):
-    """Have one page, by a request or from what is held, with until when it holds."""
+    """Returns a page, by a request or from the cache, and until when it is valid."""
 
     def __call__(self, url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
-        """The page at an address."""
+        """Return the page at an address."""
 
 
 @dataclass(eq=False)
@@ -67,31 +67,31 @@ class FragmentReader:
     ask: AskPage
     counts: Counts
     most: int
-    """triples that one request may read"""
+    """the maximum number of triples per request"""
     allowed: frozenset[str] = frozenset()
-    """hosts that may be followed beside that of the start"""
+    """hosts that may be followed besides that of the start page"""
     holding: bool = False
-    """whether what holds now is asked for alone, where the source lets one"""
+    """request only current data, if the source supports it"""
     told: list[Validity] = field(default_factory=list)
-    """of every page that was read"""
+    """the validity of every page that was read"""
     read: int = 0
-    """triples, so far"""
+    """number of triples so far"""
     _pages: dict[str, Page] = field(default_factory=dict)
     _wholes: set[QuadPattern] = field(default_factory=set)
 
     def form(self) -> SearchForm:
-        """How fragments are asked for, which the first page tells."""
+        """Return the form for fragments, which the start page contains."""
         if self.counts.form is None:
             self.counts.form = self._page(self.start, None).form
         return self.counts.form
 
     @property
     def quads(self) -> bool:
-        """Whether fragments have graphs."""
+        """True if fragments have graphs."""
         return self.form().quads
 
     def first(self, pattern: QuadPattern) -> Page:
-        """The first page of a fragment, which has its count."""
+        """Return the first page of a fragment, which has its count."""
         address = self._address(pattern)
         known = address in self._pages
         page = self._page(address, pattern)
@@ -100,7 +100,7 @@ class FragmentReader:
         return page
 
     def pages(self, pattern: QuadPattern) -> float:
-        """How many requests a whole fragment takes yet; its first page is asked for where nobody knows."""
+        """Return how many more requests a whole fragment needs; read its first page if the count is unknown."""
         known = self.counts.of(pattern)
         if known is not None:
             return max(1, math.ceil(known / self.counts.per_page))
@@ -108,33 +108,32 @@ class FragmentReader:
         return math.inf if page.count is None else max(0, math.ceil(page.count / self.counts.per_page) - 1)
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """All pages of a fragment."""
+        """Return the quads of all pages of a fragment."""
         address = self._address(pattern)
         page = self.first(pattern)
         found, seen = list(page.quads), {address}
-        most = 2 * (page.count or 0) + SLACK if page.count is not None else self.most
+        most = 2 * (page.count or 0) + COUNT_SLACK if page.count is not None else self.most
         while page.next is not None and page.quads:
             address = urljoin(address, page.next)
             if address in seen:
-                raise FetchError(f"malformed: the pages of {pattern} come back to {address[:200]}")
+                raise FetchError(f"malformed: the pages of {pattern} return to {address[:200]}")
             seen.add(address)
             page = self._page(address, pattern)
             found += page.quads
             if len(found) > most:
-                said = f"its count is {page.count}, and {len(found)} came without an end"
-                raise FetchError(f"malformed: the pages of {pattern} go on and on: {said}")
+                said = f"its count is {page.count}, but {len(found)} quads were read so far"
+                raise FetchError(f"malformed: the pages of {pattern} do not end: {said}")
         if page.count is not None and len(set(found)) != self.counts.of(pattern):
             self.counts.liars += 1
         self._wholes.add(pattern)
         return found
 
     def has(self, pattern: QuadPattern) -> bool:
-        """Whether a whole fragment was read already."""
+        """Return True if the whole fragment has been read."""
         return pattern in self._wholes
 
-    def service(self, address: str) -> None:
-        """It is one source, which asks no other one."""
-        del address
+    def service(self, _: str) -> None:
+        """Return None: this reader has a single source."""
 
     def _address(self, pattern: QuadPattern) -> str:
         form = self.form()
@@ -158,6 +157,6 @@ class FragmentReader:
             return
         if there.scheme not in ("http", "https") or there.netloc not in self.allowed:
             raise FetchError(
-                f"malformed: the page leads to {url[:200]!r}, and its source is {here.netloc}: name the host under "
-                "`hosts` if it may be followed"
+                f"malformed: the page links to {url[:200]!r}, but its source is {here.netloc}: add the host to "
+                "`hosts` to follow it"
             )

@@ -1,7 +1,7 @@
-"""A source of fragments over HTTP: each page is a request; the query is asked of the triples that the pages held."""
+"""A source of fragments over HTTP: each page is a request; queries are evaluated on the triples of the pages."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.base.addresses import shown
@@ -31,25 +31,25 @@ class FragmentsOverHttp:
     credentials: Credentials = field(default_factory=Credentials)
     pool: ConnectionPool = field(default_factory=ConnectionPool)
     dated: bool = False
-    """whether headers speak of the values"""
+    """response headers describe the values, not only the page"""
     hosts: frozenset[str] = frozenset()
-    """that may be followed beside its own"""
+    """hosts that may be followed besides its own"""
     cached: bool = True
-    """whether pages are used again until they expire"""
+    """reuse pages until they expire"""
     wall: Callable[[], float] = time.time
     counts: Counts = field(default_factory=Counts)
     cache: PageCache = field(default_factory=PageCache)
     source_clock: SourceClock = field(default_factory=SourceClock)
 
     def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
-        """The pages that the query needs, and what it finds in them."""
+        """Fetch the pages that the query needs, and evaluate it on them."""
 
         reader = self.reader(now, deadline)
         store = needed(request.query, reader)
         try:
             rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(request.query)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
-            raise FetchError(f"refused: the query cannot be asked of fragments: {error}", refused=True) from None
+            raise FetchError(f"refused: the query cannot be evaluated on fragments: {error}", refused=True) from None
         expires = [told.expires for told in reader.told] if self.dated else []
         modified = [told.modified for told in reader.told] if self.dated and len(request.keys) == 1 else []
         return Reply(
@@ -59,7 +59,7 @@ class FragmentsOverHttp:
         )
 
     def reader(self, now: int, deadline: Deadline) -> FragmentReader:
-        """What reads fragments for one request."""
+        """Return a reader of fragments for one request."""
 
         def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
             return self.page(url, pattern, now, deadline)
@@ -68,7 +68,7 @@ class FragmentsOverHttp:
         return FragmentReader(self.url, ask, self.counts, most, self.hosts)
 
     def page(self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline) -> tuple[Page, Validity]:
-        """A page that holds still, or one GET; an unchanged page need not be sent again."""
+        """Return a page from the cache or by one GET, which is conditional if the page is cached."""
         held = self.cache.fresh(url, self.wall()) if self.cached else None
         if held is not None:
             return held.page, held.validity
@@ -83,19 +83,26 @@ class FragmentsOverHttp:
         return page, self.cache.keep(url, page, answer, now, self.wall()).validity
 
     def oddities(self) -> list[str]:
-        """What its pages and its clock said that cannot be right, and what was believed instead."""
-        clock, counts = self.source_clock, self.counts
-        ahead = 0.0 if clock.agrees else clock.ahead if clock.least > 0 else clock.ahead_at_most
-        said = {
-            f"{counts.liars} fragments had another count than triples: the triples were believed": counts.liars,
-            f"{counts.strays} triples stood on pages of fragments that they do not belong to, and were left out": (
-                counts.strays
-            ),
-            f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} ours, and was gone by": ahead,
-            f"its clock was set {clock.jumps} times": clock.jumps,
-        }
-        return [f"{shown(self.url)}: {words}" for words, there in said.items() if there]
+        """Return warnings about inconsistent pages and clocks, and how they were handled."""
+        counts = self.counts
+        warnings: list[str] = []
+        if counts.liars:
+            warnings.append(f"{counts.liars} fragments had a wrong count; their triples were used")
+        if counts.strays:
+            warnings.append(f"{counts.strays} triples did not belong to the fragment of their page and were dropped")
+        warnings += self._clock_warnings()
+        return [f"{shown(self.url)}: {warning}" for warning in warnings]
+
+    def _clock_warnings(self) -> Iterator[str]:
+        clock = self.source_clock
+        if not clock.agrees:
+            # The bound nearer to zero: the least that the clocks must differ.
+            ahead = clock.ahead if clock.least > 0 else clock.ahead_at_most
+            direction = "ahead of" if ahead > 0 else "behind"
+            yield f"its clock is {abs(ahead):,.0f} s {direction} ours; times are read by the source's clock"
+        if clock.jumps:
+            yield f"its clock was set {clock.jumps} times"
 
     def close(self) -> None:
-        """Close connections; pages that are being read fail."""
+        """Close connections; requests in flight fail."""
         self.pool.close()

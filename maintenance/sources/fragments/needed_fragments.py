@@ -1,15 +1,15 @@
-"""Which fragments a query needs, fetched into a store of which the query then is asked as it stands.
+"""Fetches the fragments that a query needs into a store, on which the original query is then evaluated.
 
-The store holds, of every triple pattern, at least the triples that can be in an answer; more of them do no harm, for
-they are triples of the source. So a pattern may be asked for with the values that what it is joined with gives it:
+For every triple pattern the store contains at least the triples that can contribute to an answer; more do no harm,
+because they are triples of the source. A pattern may therefore be restricted to values of what it is joined with:
 
-    required patterns       with what their group, and the groups around it, give their variables
-    OPTIONAL, MINUS, EXISTS with what always stands before them in their own group: a variable that they alone bind
-                            must not be narrowed, or they would seem to find nothing
-    sub-queries             with what passes through what they show; nothing passes a LIMIT
+    required patterns       to the values of their variables in their group and the groups around it
+    OPTIONAL, MINUS, EXISTS to what always precedes them in their own group: a variable that only they bind must not be
+                            restricted, or they would seem to find nothing
+    sub-queries             to what passes through their visible variables; nothing passes a LIMIT
 
-Patterns are fetched one after the other, the one that takes the fewest requests first: as a whole, by the count that
-its first page tells, or one request for each value that is known.
+Patterns are fetched one after the other, cheapest first: as a whole, by the count on its first page, or with one
+request per known value.
 """
 
 import math
@@ -48,37 +48,37 @@ from freshkeeper.maintenance.query.syntax.tree import (
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
-REQUIRED = (GroupBlock, Union, Select)
-"""Blocks that are joined with what is around them."""
-FEW = 2
-"""Values for which a pattern is asked at once: its count would cost a request as well."""
+REQUIRED = (Group, Union, Select)
+"""Blocks that are joined with their surroundings."""
+ALWAYS_BY_VALUE = 2
+"""Up to this many values are requested one by one without asking for the count, which costs a request too."""
 ZERO = ("*", "?")
-"""A path with one of these may have no length, and then begins and ends at any node."""
+"""Operators of a path that may have length zero, so that it begins and ends at any node."""
 _IRI = re.compile(r"<[^>]*>")
 
 
 class Fragments(Protocol):
-    """Where fragments are read."""
+    """Reads fragments."""
 
     @property
     def quads(self) -> bool:
-        """Whether they have graphs."""
+        """True if fragments have graphs."""
 
     def pages(self, pattern: QuadPattern) -> float:
-        """How many requests a whole fragment takes yet."""
+        """Return how many more requests a whole fragment needs."""
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """All of a fragment."""
+        """Return all quads of a fragment."""
 
     def has(self, pattern: QuadPattern) -> bool:
-        """Whether a fragment is there already."""
+        """Return True if a fragment needs no request."""
 
     def service(self, address: str) -> "Fragments | None":
-        """One source of several, where it is asked alone."""
+        """Return a reader of one source alone, or None."""
 
 
 def needed(query: str, reader: Fragments, more: bool = False) -> Store:
-    """A store with all that a query needs; where the query will be asked of a part of it (`more`), of any part."""
+    """Return a store with everything a query needs; with `more` it will be evaluated on any subset of the store."""
     tree = _tree(query)
     work = _Fetching(reader, tree.source.prologue.text, more)
     work.group(tree.inner, _Bindings(), None)
@@ -89,7 +89,7 @@ def needed(query: str, reader: Fragments, more: bool = False) -> Store:
 
 
 def patterns_in(query: str) -> int:
-    """How many triple patterns a query has: each takes a page at least."""
+    """Return the number of triple patterns of a query; each needs at least one page."""
     triples = (e.triples for e in _tree(query).deep() if isinstance(e, TriplePattern))
     return sum(map(len, triples))
 
@@ -101,10 +101,10 @@ def _tree(query: str) -> Select:
 
 @dataclass(frozen=True)
 class _Bindings:
-    """What is joined with a pattern: blocks of SPARQL over what was fetched already, and what each always binds.
+    """What is joined with a pattern: SPARQL blocks over what has been fetched, with the variables each always binds.
 
-    A variable has the values that every block has for it by itself: more than the join of all would leave, and found
-    without joining.
+    The values of a variable are the intersection of what each block has for it on its own: a superset of the join,
+    found without computing it.
     """
 
     blocks: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -115,18 +115,18 @@ class _Bindings:
         return frozenset().union(*(names for _, names in self.blocks))
 
     def and_(self, text: str, names: Iterable[str]) -> "_Bindings":
-        """With one more block."""
+        """Return these with one more block."""
         return _Bindings((*self.blocks, (text, frozenset(names))))
 
     def shown(self, names: Iterable[str]) -> "_Bindings":
-        """What it says of these variables alone."""
+        """Return the bindings of only these variables."""
         kept = ((text, own.intersection(names)) for text, own in self.blocks)
         return _Bindings(tuple((text, own) for text, own in kept if own))
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One triple pattern: what stands in it, by role, a variable being its name."""
+    """One triple pattern; variables are given by name."""
 
     subject: Position
     predicate: Position
@@ -135,26 +135,26 @@ class _Wanted:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables, by role; blank nodes and what has no name are open, and nothing is known of them."""
+        """The variables by role; blank nodes and unnamed positions are open."""
         roles = {"subject": self.subject, "predicate": self.predicate, "object": self.object, "graph": self.graph}
         return {role: term for role, term in roles.items() if isinstance(term, str) and not term.startswith("_:")}
 
     @property
     def joins(self) -> dict[str, str]:
-        """Whatever may be joined with other patterns, blank nodes too."""
+        """The positions that may join other patterns, including blank nodes."""
         return {
             role: term for role, term in (("subject", self.subject), ("object", self.object)) if isinstance(term, str)
         }
 
     @property
     def pattern(self) -> QuadPattern:
-        """Everything that is no term being open."""
+        """The pattern with everything open that is not a term."""
         graph = DefaultGraph() if self.graph is None else _term(self.graph)
         return QuadPattern(_term(self.subject), _term(self.predicate), _term(self.object), graph)
 
     @property
     def text(self) -> str:
-        """A pattern as SPARQL has it, in its graph where one is meant."""
+        """The pattern as SPARQL, inside GRAPH if it has a graph."""
         inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
         return inner if self.graph is None else f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
 
@@ -164,17 +164,17 @@ class _Fetching:
     reader: Fragments
     prologue: str
     more: bool = False
-    """whether more is fetched than the query is asked of in the end"""
+    """more is fetched than the query is finally evaluated on"""
     store: Store = field(default_factory=Store)
     _uses: dict[str, int] = field(default_factory=dict)
-    """in how many triple patterns a variable stands"""
+    """by variable: in how many triple patterns it occurs"""
     _blank: set[str] = field(default_factory=set)
-    """variables that blank nodes were found for"""
+    """variables that were bound to blank nodes"""
 
     def group(self, elements: Sequence[Element], bindings: _Bindings, graph: NamedNode | str | None) -> None:
         """Fetch what the elements of a group need; `bindings` is joined with it."""
         if any(isinstance(e, ServiceBlock) and self._alone(e) is None for e in elements):
-            raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
+            raise FetchError("refused: fragments cannot evaluate a nested SERVICE: put it beside the outer one")
         joined, blocks = bindings, [e for e in elements if isinstance(e, (*REQUIRED, GraphBlock, ServiceBlock))]
         for element in elements:
             if isinstance(element, Values):
@@ -195,17 +195,20 @@ class _Fetching:
         self._optional(elements, joined, graph)
 
     def check_blanks(self) -> None:
-        """Blank nodes of two pages are never the same, so what joins them would be missed."""
+        """Raise FetchError if a blank node joins patterns.
+
+        Labels on different pages are unrelated, so joins would be lost.
+        """
         for name in sorted(self._blank):
             if self._uses.get(name, 0) > 1:
                 raise FetchError(
-                    f"malformed: ?{name} is a blank node on a page, and joins several patterns: the source must give "
-                    "such nodes an IRI, for a blank node means nothing on another page",
+                    f"malformed: ?{name} is a blank node and joins several patterns: the source must use IRIs, "
+                    "because blank nodes of different pages cannot be matched",
                     refused=True,
                 )
 
     def _block(self, block: Element, bindings: _Bindings, graph: NamedNode | str | None) -> _Bindings:
-        """A block that is joined; afterwards it gives values itself."""
+        """Fetch a joined block; return the bindings with its values."""
         if isinstance(block, ServiceBlock):
             self._service(block, bindings)
             return bindings
@@ -228,7 +231,7 @@ class _Fetching:
         return None if block.iri is None else self.reader.service(block.iri)
 
     def _service(self, block: ServiceBlock, bindings: _Bindings) -> None:
-        """What is asked of one source alone."""
+        """Fetch a SERVICE block from its source alone."""
         reader, one = self.reader, self._alone(block)
         assert one is not None
         self.reader = one
@@ -236,7 +239,7 @@ class _Fetching:
         self.reader = reader
 
     def _optional(self, elements: Sequence[Element], joined: _Bindings, graph: NamedNode | str | None) -> None:
-        """What may find nothing, with what is bound before it whatever it finds; a filter comes behind all."""
+        """Fetch blocks that may find nothing, restricted by what always precedes them; filters come last."""
         for n, element in enumerate(elements):
             before = elements if isinstance(element, Filter) else elements[:n]
             if isinstance(element, (Optional, Minus, Filter, Bind, Lateral)):
@@ -247,14 +250,14 @@ class _Fetching:
     def _cheapest(
         self, wanted: Sequence[_Wanted], bindings: _Bindings
     ) -> tuple[_Wanted, QuadPattern, dict[str, list[PatternTerm]]]:
-        """The pattern that takes the fewest requests, with what is known to be one value put in, and the values."""
+        """Return the pattern with the fewest requests, as `_narrowed` returns it."""
         choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
         for one in wanted:
             if self.reader.has(one.pattern):
                 return one, one.pattern, {}
             pattern, values = self._narrowed(one, bindings)
             fewest = min((self._requests(pattern, role, values[role]) for role in values), default=math.inf)
-            if fewest <= FEW:
+            if fewest <= ALWAYS_BY_VALUE:
                 return one, pattern, values
             pages = math.inf if isinstance(one.predicate, Path) else self.reader.pages(pattern)
             choices.append((min(fewest, pages), len(choices), one, pattern, values))
@@ -262,7 +265,7 @@ class _Fetching:
         return one, pattern, values
 
     def _narrowed(self, one: _Wanted, bindings: _Bindings) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
-        """The pattern with what has one value only, and the values of each other variable that can be put in."""
+        """Return the pattern with known single values filled in, and the values of its other variables by role."""
         pattern, values = one.pattern, dict[str, list[PatternTerm]]()
         for role, name in one.variables.items():
             if name not in bindings.names or (role == "graph" and not self.reader.quads):
@@ -276,7 +279,7 @@ class _Fetching:
         return pattern, values
 
     def _values(self, name: str, bindings: _Bindings) -> list[PatternTerm]:
-        """In an order that does not change from run to run."""
+        """Return the values of a variable, in a deterministic order."""
         common: set[PatternTerm] | None = None
         for text in (text for text, names in bindings.blocks if name in names):
             found = self.store.query(
@@ -288,25 +291,25 @@ class _Fetching:
         return sorted(common or (), key=str)
 
     def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
-        """The triples of a pattern, as a whole or for each value."""
+        """Fetch the triples of a pattern, as a whole or per value."""
         if isinstance(one.graph, str | NamedNode) and not self.reader.quads:
             raise FetchError(
                 "refused: the source has fragments of triples, and the pattern asks for a graph", refused=True
             )
         for part in _path_parts(one, pattern):
-            for each in [part] if isinstance(one.predicate, Path) else self._asked(part, values):
+            for each in [part] if isinstance(one.predicate, Path) else self._fragments(part, values):
                 self._add(one, self.reader.whole(each))
 
-    def _asked(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
-        """The fragments of a pattern: itself, or one for each value, where these are fewer requests."""
+    def _fragments(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
+        """Return the fragments of a pattern: the whole, or one per value if that needs fewer requests."""
         costs = {role: self._requests(pattern, role, found) for role, found in values.items()}
         role = min(costs, key=lambda each: costs[each], default=None)
-        if role is None or (costs[role] > FEW and costs[role] >= self.reader.pages(pattern)):
+        if role is None or (costs[role] > ALWAYS_BY_VALUE and costs[role] >= self.reader.pages(pattern)):
             return [pattern]
         return [_with(pattern, role, term) for term in values[role]]
 
     def _requests(self, pattern: QuadPattern, role: str, values: Sequence[PatternTerm]) -> int:
-        """How many requests it takes at least to ask for each value."""
+        """Return the minimum number of requests for these values."""
         return sum(not self.reader.has(_with(pattern, role, term)) for term in values)
 
     def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
@@ -323,7 +326,7 @@ def _wanted(element: TriplePattern, graph: NamedNode | str | None) -> list[_Want
 
 
 def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
-    """A path takes all triples of each of its predicates; all that there are, where it may begin anywhere."""
+    """Return the fragments of a path: all triples of its predicates, or all triples if it may begin anywhere."""
     if not isinstance(one.predicate, Path):
         return [pattern]
     if takes_all(one.subject, one.predicate, one.object):
@@ -332,19 +335,19 @@ def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
 
 
 def takes_all(subject: Position, path: Path, value: Position) -> bool:
-    """Whether a path may pass over any predicate, or begin and end at any node."""
+    """Return True if a path may use any predicate, or begin and end at any node."""
     marks = _IRI.sub("", path.text)
     open_ends = _term(subject) is None and _term(value) is None
     return "!" in marks or (open_ends and any(mark in marks for mark in ZERO))
 
 
 def _grows(block: Element) -> bool:
-    """Whether it has but more solutions, the more triples there are."""
-    return all(isinstance(each, (TriplePattern, Values, GroupBlock, Union)) for each in block.walk())
+    """Return True if more triples can only add solutions to a block."""
+    return all(isinstance(each, (TriplePattern, Values, Group, Union)) for each in block.walk())
 
 
 def _narrows(block: Element) -> bool:
-    """Whether a block has values of its own, so that it is worth asking first."""
+    """Return True if a block contains VALUES, so that it is worth fetching first."""
     return any(isinstance(e, Values) for e in block.walk())
 
 
@@ -357,19 +360,19 @@ def _term(position: Position | None) -> NamedNode | Literal | None:
 
 
 def _means_the_same(term: PatternTerm) -> bool:
-    """Whether a term can be asked for: the store writes numbers and dates its own way, and the source may not."""
+    """Return True if a term can be requested: the store normalises numbers and dates, the source may not."""
     if isinstance(term, Literal):
         return bool(term.language) or term.datatype.value == f"{XSD}string"
     return isinstance(term, NamedNode)
 
 
 def _with(pattern: QuadPattern, role: str, term: PatternTerm) -> QuadPattern:
-    """With one term more."""
+    """Return the pattern with one more term."""
     return QuadPattern(**{**pattern.terms, role: term})
 
 
 def as_sparql(position: Position) -> str:
-    """What stands in a pattern, as SPARQL; a blank node is a variable."""
+    """Return a position as SPARQL; blank nodes become variables."""
     if isinstance(position, NamedNode | Literal):
         return str(position)
     if not isinstance(position, str):

@@ -1,4 +1,4 @@
-"""Pages that were read before: used as they are until they expire, asked for again with their ETag after that."""
+"""A cache of pages: used until they expire, then revalidated by their ETag."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,31 +11,31 @@ from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page
 
 BYTES_PER_QUAD = 600
-"""What a quad takes in memory, about."""
+"""Estimated memory per quad."""
 
 
 @dataclass(frozen=True)
 class HeldPage:
-    """A page with what its answer said of it."""
+    """A page with the headers of its response."""
 
     page: Page
     until: float
-    """by the wall clock: how long it may be used without asking"""
+    """when it expires, by the wall clock in seconds"""
     validity: Validity
-    """in event time, of the request that brought it"""
+    """in event time of the request that fetched it"""
     headers: Mapping[str, str]
     at: float
-    """by the wall clock: when it came"""
+    """when it was received, by the wall clock in seconds"""
 
     @property
     def size(self) -> int:
-        """What it takes in memory, in bytes, as estimated from its number of triples."""
+        """The estimated memory, in bytes."""
         return 1_000 + BYTES_PER_QUAD * len(self.page.quads)
 
 
 @dataclass(eq=False)
 class PageCache:
-    """The pages of one source, the oldest dropped when they get too many bytes; threads may share it."""
+    """The pages of one source; the oldest are evicted when the cache is full. Safe for use by several threads."""
 
     max_bytes: int = 32_000_000
     _held: OrderedDict[str, HeldPage] = field(default_factory=OrderedDict)
@@ -43,26 +43,26 @@ class PageCache:
     _lock: Lock = field(default_factory=Lock)
 
     def fresh(self, url: str, wall: float) -> HeldPage | None:
-        """A page that holds still by its source's word; a clock that was set back makes none younger."""
+        """Return a page that has not expired; after the clock was set back nothing counts as fresh."""
         with self._lock:
             held = self._held.get(url)
             return held if held is not None and held.at <= wall < held.until else None
 
     def headers(self, url: str) -> dict[str, str]:
-        """What to send with a request: the strongest validator there is."""
+        """Return the headers of a conditional request with the strongest validator."""
         with self._lock:
             held = self._held.get(url)
         told = ((name, held.headers[kind]) for kind, name in PAIRS if held is not None and kind in held.headers)
         return dict([next(told)]) if held is not None and any(kind in held.headers for kind, _ in PAIRS) else {}
 
     def unchanged(self, url: str, answer: Answer) -> Page | None:
-        """The page that a 304 speaks of."""
+        """Return the page that a 304 response refers to, or None."""
         with self._lock:
             held = self._held.get(url)
             return held.page if answer.status == UNCHANGED and held is not None else None
 
     def keep(self, url: str, page: Page, answer: Answer, now: int, wall: float) -> HeldPage:
-        """Hold a page, where its answer allows it."""
+        """Store a page if its response allows it; return it with its validity."""
         validity = of_headers(answer.headers, 0, wall)
         lasts = validity.expires / 1000 if validity.expires > 0 else 0.0
         told = of_headers(answer.headers, now, wall)

@@ -1,7 +1,7 @@
-"""What a fragment is about: a quad with some of its terms left open, and those terms as fragments' addresses have them.
+"""Quad patterns, and the terms in addresses of fragments.
 
-A term is written in Hydra's explicit representation: an IRI as it is, a literal in quotes with its language or its
-datatype. IRIs in angle brackets and `@default` for the default graph, which people type, are read too.
+Terms are written in Hydra's explicit representation: an IRI as it is, a literal in quotes with its language or
+datatype. IRIs in angle brackets and `@default` for the default graph are accepted too.
 """
 
 import re
@@ -12,18 +12,18 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 PatternTerm: TypeAlias = NamedNode | BlankNode | Literal | Triple | DefaultGraph
 DEFAULT_GRAPH = "urn:ldf:defaultGraph"
-"""The default graph in addresses, where the source gives no other name for it."""
+"""The default graph in addresses, unless the source has another name for it."""
 GENID = "urn:freshkeeper:genid:"
-"""What a blank node is called outside: with its label an IRI, so that it can be asked for."""
-ANY = ("?", "_:")
-"""A variable, however it is called, asks for any term."""
+"""Prefix of the IRI that stands for a blank node outside, so that it can be requested."""
+VARIABLE_PREFIXES = ("?", "_:")
+"""A variable of any name matches any term."""
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 _LITERAL = re.compile(r'"(.*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<?([^<>"]+)>?)?', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class QuadPattern:
-    """A pattern; None is open, and DefaultGraph() is the default graph alone."""
+    """A quad pattern. None is open; DefaultGraph() is the default graph only."""
 
     subject: PatternTerm | None = None
     predicate: PatternTerm | None = None
@@ -31,7 +31,7 @@ class QuadPattern:
     graph: PatternTerm | None = None
 
     def matches(self, quad: Quad) -> bool:
-        """Whether a quad is in its fragment."""
+        """Return True if a quad is in the fragment."""
         return (
             self.subject in (None, quad.subject)
             and self.predicate in (None, quad.predicate)
@@ -41,19 +41,18 @@ class QuadPattern:
 
     @property
     def terms(self) -> dict[str, PatternTerm]:
-        """What is not open, by role."""
+        """The terms that are not open, by role."""
         found = ((each.name, getattr(self, each.name)) for each in fields(self))
         return {role: term for role, term in found if term is not None}
 
     def __str__(self) -> str:
-        """As people write it."""
         roles = ("subject", "predicate", "object")
         written = " ".join(str(getattr(self, role) or f"?{role[0]}") for role in roles)
         return f"{{ {written} }}"
 
 
 def written(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
-    """A term as an address has it, before it is percent-encoded."""
+    """Return a term as in an address, before percent-encoding."""
     if isinstance(term, DefaultGraph):
         return default_graph
     if isinstance(term, NamedNode):
@@ -69,8 +68,8 @@ def written(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
 
 
 def read_term(text: str) -> PatternTerm | None:
-    """The term of a text in an address, None for what is open; ValueError says what is no term."""
-    if not text or text.startswith(ANY):
+    """Return the term of a parameter, None if it is open; raise ValueError if it is invalid."""
+    if not text or text.startswith(VARIABLE_PREFIXES):
         return None
     if text in (DEFAULT_GRAPH, "@default"):
         return DefaultGraph()
@@ -84,7 +83,7 @@ def read_term(text: str) -> PatternTerm | None:
 def _literal(text: str) -> Literal:
     found = _LITERAL.fullmatch(text)
     if found is None:
-        raise ValueError(f'{text!r} is no literal; write "text", "text"@en or "1"^^http://... with its datatype')
+        raise ValueError(f'{text!r} is not a literal; write "text", "text"@en or "1"^^http://... with its datatype')
     value, language, datatype = found.groups()
     if language:
         return Literal(value, language=language)

@@ -1,6 +1,6 @@
-"""The form of a page: an address with gaps for subject, predicate, object and, where there are quads, graph.
+"""The form of a page: a URI template for subject, predicate, object and, in quad sources, graph.
 
-It is a URI template (RFC 6570) as fragments use them: `{?subject,predicate,object}`, `{&graph}` and `{subject}`.
+Templates (RFC 6570) have expressions as fragments use them: `{?subject,predicate,object}`, `{&graph}` and `{subject}`.
 """
 
 import re
@@ -11,28 +11,28 @@ from urllib.parse import quote
 from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, QuadPattern, written
 
 NOW = "now"
-"""The instant of the request, in addresses of what holds then."""
+"""The instant of the request, in addresses of current data."""
 _GAP = re.compile(r"\{([?&+]?)([A-Za-z0-9_.,%]+)\}")
 
 
 @dataclass(frozen=True)
 class SearchForm:
-    """Where the fragments of a dataset are: the template, and which of its variables has which role."""
+    """The template of a dataset's fragments, and the role of each variable."""
 
     template: str
     variables: Mapping[str, str]
-    """by role: subject, predicate, object, graph, and instant where there is what holds now alone"""
+    """by role: subject, predicate, object, graph and, for current data, instant"""
     default_graph: str = DEFAULT_GRAPH
     holding: "SearchForm | None" = None
-    """the form for what holds now alone"""
+    """the form for current data"""
 
     @property
     def quads(self) -> bool:
-        """Whether it asks for graphs."""
+        """True if the form has a variable for the graph."""
         return "graph" in self.variables
 
     def address(self, pattern: QuadPattern) -> str:
-        """Where a fragment begins."""
+        """Return the address of a fragment."""
         given = {
             self.variables[role]: written(term, self.default_graph)
             for role, term in pattern.terms.items()
@@ -44,7 +44,7 @@ class SearchForm:
 
 
 def is_template(text: str) -> bool:
-    """Whether every gap of a template is of a kind that is known."""
+    """Return True if every expression of the template is supported."""
     return "{" not in _GAP.sub("", text) and _GAP.search(text) is not None
 
 

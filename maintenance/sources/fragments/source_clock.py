@@ -1,4 +1,4 @@
-"""What a source's clock shows, as far as its answers tell: each Date is right to the second, at some time between."""
+"""Estimates a source's clock from Date headers, each of which is accurate to the second at some time in between."""
 
 import math
 from dataclasses import dataclass
@@ -6,16 +6,19 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class SourceClock:
-    """How far ahead of ours a source's clock is; 0 as long as that is possible."""
+    """Bounds of how far a source's clock is ahead of ours; 0 as long as that is possible."""
 
     least: float = -math.inf
     most: float = math.inf
-    """seconds, as all answers together allow"""
+    """upper bound in seconds, from all responses together"""
     jumps: int = 0
-    """answers that fit none of those before: a clock was set"""
+    """number of responses that contradict all earlier ones: a clock was set"""
 
     def see(self, date: float | None, sent: float, came: float) -> None:
-        """An answer's Date, in seconds since 1970, and when the request went and the answer came by our clock."""
+        """Record a Date header and when, by our clock, the request was sent and the response received.
+
+        All in seconds.
+        """
         if date is None:
             return
         least, most = date - came, date + 1 - sent
@@ -26,15 +29,15 @@ class SourceClock:
 
     @property
     def agrees(self) -> bool:
-        """Whether it may show what ours does."""
+        """True if the clocks may be equal."""
         return self.least <= 0 <= self.most
 
     @property
     def ahead(self) -> float:
-        """Seconds, at least: nothing is asked for too early."""
+        """The lower bound in seconds, so that nothing is requested too early."""
         return 0.0 if self.agrees else self.least
 
     @property
     def ahead_at_most(self) -> float:
-        """Seconds, at most: nothing is delivered too late."""
+        """The upper bound in seconds, so that nothing is delivered too late."""
         return 0.0 if self.agrees else self.most

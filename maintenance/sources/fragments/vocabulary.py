@@ -1,4 +1,4 @@
-"""The names that pages of fragments use: Hydra's controls and VoID's counts."""
+"""The vocabulary of fragment pages: Hydra controls and VoID counts."""
 
 from pyoxigraph import NamedNode
 
@@ -23,4 +23,4 @@ ROLES = {
     f"{SD}graph": "graph",
     "http://example.org/temporal#instant": "instant",
 }
-"""What a variable of a form stands for, by the property that the form says it has."""
+"""The role of a form's variable, by its property."""

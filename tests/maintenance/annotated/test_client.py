@@ -111,7 +111,7 @@ def test_pages_that_are_not_to_be_used_again_are_asked_for_every_time(
 
 def test_compressed_pages_are_read(pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]) -> None:
     server = pages(lambda target: (200, {**TRIG, "Content-Encoding": "gzip"}, gzip.compress(page(quads(3)))))
-    with pytest.raises(FetchError, match="name the host"):
+    with pytest.raises(FetchError, match="add the host"):
         ask(server.url)()
     body: list[bytes] = []
     server = pages(lambda target: (200, {**TRIG, "Content-Encoding": "gzip"}, body[0]))
@@ -129,11 +129,11 @@ def test_what_the_budget_does_not_pay_for_is_not_sent(
 
 
 HOSTILE = {
-    "no fragment": (b"<http://e/a> <http://e/b> <http://e/c> .", "no fragment"),
-    "no RDF": (b"<html>", "no TriG"),
+    "not a fragment": (b"<http://e/a> <http://e/b> <http://e/c> .", "not a fragment"),
+    "no RDF": (b"<html>", "not valid TriG"),
     "a form without a template": (
         b"<http://e/d> <http://www.w3.org/ns/hydra/core#search> [ <http://www.w3.org/ns/hydra/core#template> 1 ] .",
-        "no template",
+        "no usable template",
     ),
     "a form without roles": (
         b"<http://e/d> <http://www.w3.org/ns/hydra/core#search> "
@@ -160,14 +160,14 @@ def test_a_form_whose_template_is_in_another_graph_is_none(
         b"<urn:h> { <urn:d> <http://www.w3.org/ns/hydra/core#search> <urn:f> . } "
         b'<urn:i> { <urn:f> <http://www.w3.org/ns/hydra/core#template> "http://e/{?subject}" . }'
     )
-    with pytest.raises(FetchError, match="no template that can be filled"):
+    with pytest.raises(FetchError, match="no usable template"):
         ask(pages(lambda target: (200, TRIG, text)).url)()
 
 
 def test_a_page_in_no_rdf_and_an_error_of_the_server_are_errors(
     pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
 ) -> None:
-    with pytest.raises(FetchError, match="text/html, and no RDF"):
+    with pytest.raises(FetchError, match="not RDF .content type: text/html"):
         ask(pages(lambda target: (200, {"Content-Type": "text/html"}, b"")).url)()
     with pytest.raises(FetchError, match="503"):
         ask(pages(lambda target: (503, {}, b"")).url)()
@@ -178,7 +178,7 @@ def test_another_host_is_followed_only_where_it_is_allowed(
 ) -> None:
     there = sites(quads(3))
     here = pages(lambda target: (200, TRIG, page([], base=there.url)))
-    with pytest.raises(FetchError, match="name the host under `hosts`"):
+    with pytest.raises(FetchError, match="add the host to `hosts`"):
         ask(here.url)()
     host = there.url.split("/")[2]
     assert len(ask(here.url, hosts=frozenset([host]))()[0].rows) == 3
@@ -201,7 +201,7 @@ def _paging(pages: Callable[..., Pages], count: int, body: Callable[..., Any]) -
 
 def test_paging_without_an_end_is_ended(pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]) -> None:
     server = _paging(pages, 30, lambda number: quads(400)[number:])
-    with pytest.raises(FetchError, match="go on and on"):
+    with pytest.raises(FetchError, match="do not end"):
         ask(server.url)()
     assert len(server.targets) < 10
 
@@ -213,7 +213,7 @@ def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(
     reply, _ = asking()
     assert len(reply.rows) == 10
     assert asking.client.counts.liars == 1
-    assert "1 fragments had another count than triples" in asking.client.oddities()[0]
+    assert "1 fragments had a wrong count" in asking.client.oddities()[0]
 
 
 def test_a_page_that_comes_back_to_itself_is_an_error(
@@ -228,7 +228,7 @@ def test_a_page_that_comes_back_to_itself_is_an_error(
         return 200, TRIG, text
 
     made.append(pages(said))
-    with pytest.raises(FetchError, match="come back"):
+    with pytest.raises(FetchError, match="return to"):
         ask(made[0].url)()
 
 
@@ -241,7 +241,7 @@ def test_quads_of_another_fragment_are_left_out_and_counted(
     asking = ask(made[0].url)
     assert len(asking()[0].rows) == 2
     assert asking.client.counts.strays == 1
-    assert any("1 triples stood on pages of fragments" in odd for odd in asking.client.oddities())
+    assert any("1 triples did not belong to the fragment" in odd for odd in asking.client.oddities())
 
 
 def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(

@@ -9,7 +9,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 from terms import text_of
 
-from freshkeeper.maintenance.annotated.annotated_data import SHORT, AnnotatedData, read_element
+from freshkeeper.maintenance.annotated.annotated_data import SHORT_NOTICE, AnnotatedData, read_element
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.annotated.live_elements import LiveElements
 from freshkeeper.maintenance.annotated.served_data import Serving
@@ -46,8 +46,8 @@ def test_what_began_already_is_served_at_once_and_what_is_over_is_not() -> None:
     data = AnnotatedData(STATIC, [])
     assert data.add(held(1_000, 3_000, "late"), 2_000) == ""
     assert delays(data, 2_000) == ["late"]
-    assert "over already" in data.add(held(1_000, 2_000, "old"), 2_000)
-    assert "never changes" in data.add(held(3_000, 4_000, "Bruges", "sign"), 2_000)
+    assert "ended already" in data.add(held(1_000, 2_000, "old"), 2_000)
+    assert "served as static" in data.add(held(3_000, 4_000, "Bruges", "sign"), 2_000)
 
 
 def test_nothing_is_kept_of_elements_that_are_over() -> None:
@@ -75,7 +75,7 @@ def test_pages_may_be_kept_no_longer_than_live_elements_are_announced() -> None:
         assert said in cache_control(data, 1_000)
         assert "86400" in cache_control(data, 1_000, "sign")
     promised = AnnotatedData(STATIC, [], notice=5_000)
-    assert promised.add(held(5_999, 9_000, "soon"), 1_000) == SHORT
+    assert promised.add(held(5_999, 9_000, "soon"), 1_000) == SHORT_NOTICE
     assert promised.add(held(6_000, 9_000, "later"), 1_000) == ""
 
 
@@ -89,7 +89,7 @@ def test_of_a_history_what_holds_now_is_a_fragment_of_its_own() -> None:
     body = server.answer("GET", target, {"host": "h"}).body.decode()
     assert '"8"' in body
     assert '"7"' not in body
-    assert b"there is what holds now" in server.answer("GET", "/d?instant=2026", {"host": "h"}).body
+    assert b"use instant=now" in server.answer("GET", "/d?instant=2026", {"host": "h"}).body
     assert b"no" in FragmentServer(AnnotatedData(STATIC, []), lambda: 1, "/d").answer("GET", target, {"host": "h"}).body
 
 
@@ -148,7 +148,7 @@ def test_a_connection_may_end_it() -> None:
             connection.sendall((line(1, 2, "a") + "\n").encode())
         reading.join(10)
     assert live.served == 1
-    assert "is over" in said[-1]
+    assert "has ended" in said[-1]
 
 
 @pytest.mark.parametrize("written", ["delays.tsv", "follow:none.tsv", "ftp://h"])

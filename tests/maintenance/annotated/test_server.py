@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response, negotiated
-from freshkeeper.maintenance.annotated.http_listener import LONGEST_HEAD
+from freshkeeper.maintenance.annotated.http_listener import MAX_HEAD_BYTES
 from freshkeeper.maintenance.annotated.served_data import FOREVER, Served
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
@@ -171,7 +171,7 @@ def test_two_requests_at_once_have_two_answers(sites: Callable[..., FragmentSite
         (b"nonsense\r\n\r\n", b"400"),
         (b"GET http://e.org/ HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"413"),
-        (b"GET /" + b"x" * LONGEST_HEAD, b"431"),
+        (b"GET /" + b"x" * MAX_HEAD_BYTES, b"431"),
     ],
 )
 def test_what_is_no_request_ends_its_connection(sent: bytes, status: bytes, sites: Callable[..., FragmentSite]) -> None:

@@ -64,7 +64,7 @@ def test_what_a_source_says_that_cannot_be_right_is_told_when_a_run_ends(sites: 
     assert isinstance(source.transport, Dispatcher)
     assert isinstance(source.transport.carrier, FragmentsOverHttp)
     source.transport.carrier.counts.liars = 2
-    assert "2 fragments had another count" in source.transport.oddities()[0]
+    assert "2 fragments had a wrong count" in source.transport.oddities()[0]
     source.transport.close()
 
 
