@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.annotated.following import Delivered, Following, Pauses
+    from freshkeeper.maintenance.annotated.following import DeliveredAnswers, FollowedQuery, Pauses
     from freshkeeper.maintenance.query.model import Operator
     from freshkeeper.maintenance.sources.fragments.annotation_style import Style
     from freshkeeper.maintenance.sources.source_config import SourceConfig
@@ -60,16 +60,20 @@ def follow(
     Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
     `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
     """
-    from freshkeeper.maintenance.annotated.followed_sources import source_named
+    from freshkeeper.maintenance.annotated.followed_sources import read_source
     from freshkeeper.maintenance.annotated.following import Pauses
     from freshkeeper.maintenance.query.model import Operator
-    from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
+    from freshkeeper.maintenance.sources.fragments.annotation_style import (
+        AnnotationEncoding,
+        Style,
+        TimeEncoding,
+    )
 
-    configs = [source_named(each) for each in source]
+    configs = [read_source(each) for each in source]
     style = None
     if speaking or timing:
-        way = one_of(Speaking, "--speaking", speaking or "graph")
-        style = Style(way, one_of(Timing, "--timing", timing or "expiration"))
+        way = one_of(AnnotationEncoding, "--speaking", speaking or "graph")
+        style = Style(way, one_of(TimeEncoding, "--timing", timing or "expiration"))
     waits = Pauses(
         milliseconds("--skew", skew),
         milliseconds("--jitter", jitter),
@@ -91,13 +95,13 @@ def opened(
 ) -> "Iterator[AnnotatedQuery]":  # fmt: skip
     """Open a query over sources, and close the sources with it."""
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.annotated.followed_sources import annotated_source_of, said_to_change
+    from freshkeeper.maintenance.annotated.followed_sources import annotated_source_of, declared_dynamic
     from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 
     ledger = None if budget is None else Ledger(BudgetRule.of(budget, bank))
     over = [annotated_source_of(config, style, cached) for config in configs]
     try:
-        yield AnnotatedQuery(over, text, dynamic or said_to_change(configs), ledger)
+        yield AnnotatedQuery(over, text, dynamic or declared_dynamic(configs), ledger)
     finally:
         for each in over:
             each.client.close()
@@ -107,13 +111,13 @@ def deliver(
     query: "AnnotatedQuery", times: int = 0, operator: "Operator | None" = None, pauses: "Pauses | None" = None
 ) -> None:
     """Print every evaluation as a line, and a summary at the end."""
-    from freshkeeper.maintenance.annotated.following import Following, Pauses
+    from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
     from freshkeeper.maintenance.query.model import Operator
 
-    _deliver(Following(query, operator or Operator.RSTREAM, pauses or Pauses(), tell=complain), times)
+    _deliver(FollowedQuery(query, operator or Operator.RSTREAM, pauses or Pauses(), report=complain), times)
 
 
-def _deliver(following: "Following", times: int) -> None:
+def _deliver(following: "FollowedQuery", times: int) -> None:
     def sleep(seconds: float) -> bool:
         if times and following.evaluations >= times:
             return False
@@ -130,9 +134,9 @@ def _deliver(following: "Following", times: int) -> None:
             complain(line)
 
 
-def _summary_lines(following: "Following") -> "Iterator[str]":
+def _summary_lines(following: "FollowedQuery") -> "Iterator[str]":
     """Yield the sentences to print at the end."""
-    late, torn, failed = following.late, following.query.torn, following.failed
+    late, torn, failed = following.late, following.query.repeated_reads, following.failed
     if late or torn or failed:
         yield f"{late} answers had expired on arrival, {torn} were read again, {failed} evaluations failed"
     for source in following.query.sources:
@@ -143,7 +147,7 @@ def _summary_lines(following: "Following") -> "Iterator[str]":
         yield f"{float(ledger.spent):g} cost units in {ledger.evaluations} evaluations"
 
 
-def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:
+def _line(delivered: "DeliveredAnswers", operator: str) -> dict[str, Any]:
     from freshkeeper.maintenance.base.terms import term_json
 
     moment = delivered.moment

@@ -55,41 +55,46 @@ def serve_fragments(
     """
     from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData, read_elements_file
     from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-    from freshkeeper.maintenance.annotated.http_listener import Listener
+    from freshkeeper.maintenance.annotated.http_listener import HttpListener
     from freshkeeper.maintenance.annotated.live_elements import LiveElements
-    from freshkeeper.maintenance.annotated.served_data import Served, Serving
+    from freshkeeper.maintenance.annotated.served_data import ServableData, StaticData
     from freshkeeper.maintenance.base.rdf_files import load_graph
-    from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+    from freshkeeper.maintenance.sources.fragments.annotation_style import (
+        AnnotationEncoding,
+        Style,
+        TimedTriple,
+        TimeEncoding,
+    )
 
     if not path.startswith("/"):
         raise ConfigError(f"--path {path}: it begins with a slash, as /trains")
     quads = load_graph(data, named=True)
-    serving: Serving = Served(quads)
+    serving: ServableData = StaticData(quads)
     coming: LiveElements | None = None
     shift = _now() if from_now else 0
     if elements is not None or live:
-        style = Style(one_of(Speaking, "--speaking", speaking), one_of(Timing, "--timing", timing))
-        if history and style.timing is Timing.EXPIRATION:
+        style = Style(one_of(AnnotationEncoding, "--speaking", speaking), one_of(TimeEncoding, "--timing", timing))
+        if history and style.timing is TimeEncoding.EXPIRATION:
             raise ConfigError(
                 "--history keeps what is over, and an expiration does not say since when: --timing interval"
             )
         base = address or f"http://{host}:{port}{path}"
-        if style.speaking is Speaking.IMPLICIT and not address and port == 0:
+        if style.speaking is AnnotationEncoding.IMPLICIT and not address and port == 0:
             raise ConfigError("--speaking implicit speaks of addresses: name a --port, or --address")
         changing = read_elements_file(elements, shift) if elements is not None else []
         promised = milliseconds("--notice", notice) if live else None
         serving = annotated = AnnotatedData(quads, changing, style, base, history, promised)
         if live:
 
-            async def add(held: list[Held]) -> list[str]:
+            async def add(held: list[TimedTriple]) -> list[str]:
                 return [annotated.add(each, _now()) for each in held]
 
-            def take(held: list[Held]) -> list[str]:
+            def take(held: list[TimedTriple]) -> list[str]:
                 return asyncio.run_coroutine_threadsafe(add(held), loop).result()
 
             coming = LiveElements(live, take, complain, shift)
     server = FragmentServer(serving, _now, path, page_size, address)
-    listener, loop = Listener(server.answer, time.time), asyncio.new_event_loop()
+    listener, loop = HttpListener(server.answer, time.time), asyncio.new_event_loop()
 
     async def serve() -> None:
         if current_thread() is main_thread():  # as Ctrl-C does: ends the task, where an error may be lost in the middle
@@ -106,9 +111,9 @@ def serve_fragments(
         try:
             await listening.serve_forever()
         finally:
-            said = f"{server.requests:,} requests, {server.made:,} pages made, {listener.sent:,} bytes sent"
+            said = f"{server.requests:,} requests, {server.pages_built:,} pages made, {listener.sent:,} bytes sent"
             said += f", {time.process_time() - began:.2f} s of processor time"
-            complain(f"{said}; {coming.news()}" if coming is not None else said)
+            complain(f"{said}; {coming.summary()}" if coming is not None else said)
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(serve())

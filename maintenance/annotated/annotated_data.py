@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
-from freshkeeper.maintenance.annotated.page_writer import Place
-from freshkeeper.maintenance.annotated.served_data import FOREVER, Slices
+from freshkeeper.maintenance.annotated.page_writer import PagePosition
+from freshkeeper.maintenance.annotated.served_data import FOREVER, FragmentSlices
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Style
+from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimedTriple
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 SHORT_NOTICE = "it arrived with less than the promised notice, so clients may still hold older pages"
@@ -31,7 +31,7 @@ class AnnotatedData:
     """Static quads, and elements that begin and end."""
 
     static: Sequence[Quad]
-    elements: Sequence[Held]
+    elements: Sequence[TimedTriple]
     style: Style = field(default_factory=Style)
     base: str = ""
     """the address of the fragments, which implicit annotations refer to"""
@@ -41,9 +41,9 @@ class AnnotatedData:
     """for live elements: how many milliseconds before it begins each of them arrives; None: there are none"""
     _version: int = 0
     _names: Iterator[int] = field(default_factory=count)
-    _coming: list[tuple[int, int, Held]] = field(default_factory=list)
+    _coming: list[tuple[int, int, TimedTriple]] = field(default_factory=list)
     """a heap of (begin, number, element)"""
-    _there: dict[int, Held] = field(default_factory=dict)
+    _there: dict[int, TimedTriple] = field(default_factory=dict)
     """the current elements, by number"""
     _ends: list[tuple[int, int]] = field(default_factory=list)
     """a heap of (end, number) of the current elements"""
@@ -55,12 +55,12 @@ class AnnotatedData:
         self._unchanging = {quad.predicate for quad in self.static} - dynamic
         self._store = Store()
         self._store.extend(self.static)
-        self._slices = Slices(self._store)
-        self.holding: HoldingNow | None = None
+        self._slices = FragmentSlices(self._store)
+        self.holding: CurrentData | None = None
         if self.history:
-            self.holding = HoldingNow(self)
+            self.holding = CurrentData(self)
 
-    def add(self, held: Held, now: int) -> str:
+    def add(self, held: TimedTriple, now: int) -> str:
         """Add a live element; return why it was refused or is late, or ""."""
         if held.until <= now:
             return "it has ended already"
@@ -101,7 +101,7 @@ class AnnotatedData:
             return known
         return min(known, now + self.notice) if self.notice else None
 
-    def _change(self, number: int, held: Held, added: bool) -> None:
+    def _change(self, number: int, held: TimedTriple, added: bool) -> None:
         quads = self._quads(number, held)
         if self.holding is not None:
             self.holding.change(quads, added)
@@ -111,24 +111,24 @@ class AnnotatedData:
             for quad in quads:
                 self._store.remove(quad)
 
-    def _quads(self, number: int, held: Held) -> list[Quad]:
-        return list(self.style.written(held, f"{ELEMENT}{number}", self._address))
+    def _quads(self, number: int, held: TimedTriple) -> list[Quad]:
+        return list(self.style.quads(held, f"{ELEMENT}{number}", self._address))
 
     def _address(self, pattern: QuadPattern) -> str:
-        return Place(self.base, pattern, 1, 1, 0).fragment
+        return PagePosition(self.base, pattern, 1, 1, 0).fragment
 
 
 @dataclass(eq=False)
-class HoldingNow:
+class CurrentData:
     """The current part of data with a history."""
 
-    whole: AnnotatedData
+    history: AnnotatedData
     holding: None = None
 
     def __post_init__(self) -> None:
         self._store = Store()
-        self._store.extend(self.whole.static)
-        self._slices = Slices(self._store)
+        self._store.extend(self.history.static)
+        self._slices = FragmentSlices(self._store)
 
     def change(self, quads: Sequence[Quad], added: bool) -> None:
         """Add quads that hold from now on, or remove quads that no longer hold."""
@@ -140,17 +140,17 @@ class HoldingNow:
             self._store.remove(quad)
 
     def version(self, now: int) -> int:
-        return self.whole.version(now)
+        return self.history.version(now)
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        self.whole.version(now)
+        self.history.version(now)
         return self._slices.slice(pattern, first, most)
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        return self.whole.until(pattern, now)
+        return self.history.until(pattern, now)
 
 
-def read_elements_file(path: Path, shift: int = 0) -> list[Held]:
+def read_elements_file(path: Path, shift: int = 0) -> list[TimedTriple]:
     """Return the elements of a file with lines of since, until and a statement, separated by tabs.
 
     Times are in milliseconds and are moved by `shift`.
@@ -166,7 +166,7 @@ def read_elements_file(path: Path, shift: int = 0) -> list[Held]:
     return found
 
 
-def read_element(line: str, where: str, shift: int = 0) -> Held:
+def read_element(line: str, where: str, shift: int = 0) -> TimedTriple:
     """Return the element of one line."""
     parts = line.split("\t", 2)
     if len(parts) != 3 or not all(part.strip().lstrip("-").isdigit() for part in parts[:2]):
@@ -182,4 +182,4 @@ def read_element(line: str, where: str, shift: int = 0) -> Held:
         raise InputError(f"{where}: {error.msg}") from None
     if len(quads) != 1 or not isinstance(quads[0].subject, NamedNode):
         raise InputError(f"{where}: expected exactly one statement about an IRI")
-    return Held(quads[0].triple, since, until)
+    return TimedTriple(quads[0].triple, since, until)

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.sources.fragments.needed_fragments import as_sparql
 
 
 @dataclass(frozen=True)
-class Parts:
+class PredicateSplit:
     """Which predicates of a query are dynamic, and which of these also have triples without a time."""
 
     dynamic: frozenset[NamedNode]
@@ -51,7 +51,7 @@ def open_in(tree: Select) -> tuple[str, ...]:
     return tuple(dict.fromkeys(" ".join(element.text.split()) for element in found))
 
 
-def fragment_queries(tree: Select, parts: Parts) -> list[str]:
+def fragment_queries(tree: Select, parts: PredicateSplit) -> list[str]:
     """Return the queries whose fragments must be fetched: the rewritten query, then the extra ones."""
     writing, source = _Writing(parts), tree.source.tokens.text
     weaver = Weaver(source)
@@ -63,7 +63,7 @@ def fragment_queries(tree: Select, parts: Parts) -> list[str]:
 
 @dataclass(eq=False)
 class _Writing:
-    parts: Parts
+    parts: PredicateSplit
     extra: dict[str, None] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -73,13 +73,13 @@ class _Writing:
         for run in _runs([element for element in _patterns(tree) if id(element) not in inside]):
             triples = [triple for element in run for triple in element.triples]
             if any(self._changes(triple) or _has_blank(triple) for triple in triples):
-                found.append(Edit(run[0].start, _end(run[-1]), f" {' '.join(map(self._written, triples))} "))
+                found.append(Edit(run[0].start, _end(run[-1]), f" {' '.join(map(self._pattern_text, triples))} "))
         return found
 
     def _changes(self, triple: TripleOfTree) -> bool:
         return _is_open(triple) or not _predicates(triple).isdisjoint(self.parts.dynamic)
 
-    def _written(self, triple: TripleOfTree) -> str:
+    def _pattern_text(self, triple: TripleOfTree) -> str:
         if isinstance(triple[1], Path) and self._changes(triple):
             return self._steps(triple)
         return self._annotated(*triple)

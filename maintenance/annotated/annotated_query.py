@@ -12,10 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from pyoxigraph import NamedNode, Quad, Store
 
-from freshkeeper.maintenance.annotated.annotated_patterns import Parts, fragment_queries, open_in, predicates_in
+from freshkeeper.maintenance.annotated.annotated_patterns import (
+    PredicateSplit,
+    fragment_queries,
+    open_in,
+    predicates_in,
+)
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, StaticFragments
 from freshkeeper.maintenance.annotated.followable import as_graphs, services, tree_of
-from freshkeeper.maintenance.annotated.together import Together
+from freshkeeper.maintenance.annotated.together import FederatedReader
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
@@ -25,12 +30,12 @@ from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     BEGINNING,
     END,
-    Held,
-    Read,
-    Speaking,
+    AnnotationEncoding,
+    ReadElements,
+    TimedTriple,
     read_elements,
 )
-from freshkeeper.maintenance.sources.fragments.needed_fragments import needed
+from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed
 from freshkeeper.maintenance.sources.transport import Bound, Term
 
 MAX_READS = 3
@@ -38,7 +43,7 @@ MAX_READS = 3
 
 
 @dataclass(frozen=True)
-class Moment:
+class CurrentAnswers:
     """The answers of one evaluation, and the interval during which they hold by the source's clock."""
 
     at: int
@@ -62,7 +67,7 @@ class AnnotatedQuery:
     """the dynamic predicates, if given by the user"""
     ledger: Ledger | None = None
     """the budget of evaluations; None: unlimited"""
-    torn: int = 0
+    repeated_reads: int = 0
     """evaluations that were repeated because something ended while reading"""
     _tree: Select = field(init=False)
 
@@ -82,57 +87,57 @@ class AnnotatedQuery:
         """Return the latest time that any source's clock may show."""
         return self.now() + max(source.ahead_at_most - source.ahead for source in self.sources)
 
-    def parts(self) -> Parts:
+    def parts(self) -> PredicateSplit:
         """Return the split of the query, using some requests per source and predicate unless it is given."""
-        every = (source.found_style(self._pay) for source in self.sources)
+        every = (source.find_style(self._pay) for source in self.sources)
         styles = tuple(dict.fromkeys(style for style in every if style is not None))
         self._check_graphs()
         named, open_ = predicates_in(self._tree), open_in(self._tree)
         if self.dynamic is not None:
             changing = named & self.dynamic
-            return Parts(changing, named - changing, changing, styles, open_)
+            return PredicateSplit(changing, named - changing, changing, styles, open_)
         pairs = list(zip(self.sources, self._readers(frozenset()), strict=True))
         dynamic, mixed = set[NamedNode](), set[NamedNode]()
         for predicate in sorted(named, key=str):
-            told = [source.spoken_of(predicate, reader) for source, reader in pairs]
+            told = [source.annotates(predicate, reader) for source, reader in pairs]
             timed, plain = any(each[0] for each in told), any(each[1] for each in told)
             dynamic |= {predicate} if timed or not plain else set()
             mixed |= {predicate} if timed == plain else set()
-        return Parts(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
+        return PredicateSplit(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
 
-    def evaluate(self, parts: Parts) -> Moment:
+    def evaluate(self, parts: PredicateSplit) -> CurrentAnswers:
         """Return the current answers."""
         before, texts = self.requests, self.queries(parts)
         for _ in range(MAX_READS):
             began = self.now()
-            every = Together(self._readers(parts.static))
+            every = FederatedReader(self._readers(parts.static))
             for text in texts:
-                needed(text, every, more=True)
+                fetch_needed(text, every, more=True)
             reads = self._read(every)
             at = self.now()
-            held = [one for read in reads for one in read.held]
+            held = [one for read in reads for one in read.elements]
             # Pages read before the end may not contain what followed; read again.
             if any(began < one.until <= at for one in held):
-                self.torn += 1
+                self.repeated_reads += 1
             elif any(one.since <= at < one.until for one in held) or not self._forgot():
                 break
-        for source, found in zip(self.sources, every.found, strict=True):
-            source.leave_over(found, at - self.sources[0].ahead + source.ahead)
+        for source, found in zip(self.sources, every.quads_by_source, strict=True):
+            source.keep_ended(found, at - self.sources[0].ahead + source.ahead)
         rows = _rows(as_graphs(self._tree), self._data(reads, at))
         since, until = _interval(held, at)
         gap = parts.changing and not any(one.since <= at < one.until for one in held)
         odd = tuple(said for read in reads for said in read.odd)
-        return Moment(at, since, until, rows, self.requests - before, gap, odd)
+        return CurrentAnswers(at, since, until, rows, self.requests - before, gap, odd)
 
-    def queries(self, parts: Parts) -> list[str]:
+    def queries(self, parts: PredicateSplit) -> list[str]:
         """Return the queries whose fragments are fetched."""
         return fragment_queries(self._tree, parts)
 
-    def _data(self, reads: Sequence[Read], at: int) -> Iterable[Quad]:
+    def _data(self, reads: Sequence[ReadElements], at: int) -> Iterable[Quad]:
         """Yield what holds now at any source; for sources that a SERVICE refers to also in a graph of their own."""
         alone = services(self._tree)
         for source, read in zip(self.sources, reads, strict=True):
-            holding = (Quad(*_terms(one)) for one in read.held if one.since <= at < one.until)
+            holding = (Quad(*_terms(one)) for one in read.elements if one.since <= at < one.until)
             data = [*read.plain, *holding]
             yield from data
             if source.client.url in alone:
@@ -141,7 +146,7 @@ class AnnotatedQuery:
 
     def _check_graphs(self) -> None:
         """Refuse GRAPH if a source annotates by graphs, as its graphs cannot be told from those of the data."""
-        speaking = [source for source in self.sources if source.style and source.style.speaking is Speaking.GRAPH]
+        speaking = [source for source in self.sources if source.style and source.style.speaking is AnnotationEncoding.GRAPH]
         asks = next((element for element in self._tree.deep() if isinstance(element, GraphBlock)), None)
         if asks is not None and speaking:
             raise ConfigError(
@@ -151,7 +156,7 @@ class AnnotatedQuery:
 
     def _forgot(self) -> bool:
         """Discard what was assumed to be over; return True if there was any."""
-        forgotten = [source.forget_over() for source in self.sources]
+        forgotten = [source.forget_ended() for source in self.sources]
         return any(forgotten)
 
     def _readers(self, static: frozenset[NamedNode]) -> list[StaticFragments]:
@@ -165,24 +170,24 @@ class AnnotatedQuery:
         self.ledger.spend(cost)
         return True
 
-    def _read(self, every: Together) -> list[Read]:
+    def _read(self, every: FederatedReader) -> list[ReadElements]:
         """Return what was read from each source, with times converted to the first source's clock."""
         reads = []
-        for source, reader, quads in zip(self.sources, every.readers, every.found, strict=True):
+        for source, reader, quads in zip(self.sources, every.readers, every.quads_by_source, strict=True):
             shift = self.sources[0].ahead - source.ahead
             if source.style is None:
-                reads.append(Read([], list(quads), []))
+                reads.append(ReadElements([], list(quads), []))
                 continue
             read = read_elements(quads, source.style, reader.form().address)
-            reads.append(replace(read, held=[_moved(held, shift) for held in read.held]))
+            reads.append(replace(read, elements=[_shifted(held, shift) for held in read.elements]))
         return reads
 
 
-def _terms(held: Held) -> tuple[NamedNode, NamedNode, Term]:
+def _terms(held: TimedTriple) -> tuple[NamedNode, NamedNode, Term]:
     return held.triple.subject, held.triple.predicate, held.triple.object  # type: ignore[return-value]
 
 
-def _moved(held: Held, shift: int) -> Held:
+def _shifted(held: TimedTriple, shift: int) -> TimedTriple:
     """Return the element by a clock that is `shift` milliseconds ahead; unbounded ends stay unbounded."""
     since = held.since if held.since == BEGINNING else held.since + shift
     return replace(held, since=since, until=held.until if held.until == END else held.until + shift)
@@ -194,7 +199,7 @@ def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
     return bounded(lambda: store.query(rewrite_for_pyoxigraph(query)))
 
 
-def _interval(held: Iterable[Held], at: int) -> tuple[int, int]:
+def _interval(held: Iterable[TimedTriple], at: int) -> tuple[int, int]:
     """Return when the last element began or ended before `at`, and when the next one does."""
     since, until = BEGINNING, END
     for one in held:

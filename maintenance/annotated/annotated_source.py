@@ -20,10 +20,10 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     PREDICATE,
     REIFIES,
     SINGLETONS,
-    Speaking,
+    AnnotationEncoding,
     Style,
-    Timing,
-    said_of_over,
+    TimeEncoding,
+    ended_annotations,
 )
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
@@ -32,7 +32,7 @@ from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 
 STYLE_ATTEMPTS = 3
 """Attempts to find the style: a sample may have ended by the time of the next request."""
-TIMED_BY = {Timing.EXPIRATION: EXPIRATION, Timing.INTERVAL: INTERVAL, Timing.FLAT: FLAT_FINAL}
+TIMED_BY = {TimeEncoding.EXPIRATION: EXPIRATION, TimeEncoding.INTERVAL: INTERVAL, TimeEncoding.FLAT: FLAT_FINAL}
 """The predicate that identifies each time encoding."""
 
 
@@ -49,9 +49,9 @@ class AnnotatedSource:
     """request only current data, if the source supports it"""
     requests: PageRequests = field(default_factory=PageRequests)
     _static: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
-    _over: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
+    _ended: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
     """annotations of marks that have ended, by mark"""
-    _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
+    _annotated: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
     """by predicate: whether it has triples with, and without, a time"""
 
     @property
@@ -70,22 +70,22 @@ class AnnotatedSource:
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
         known = self._static if self.keep else {}
         unchanging = static if self.keep else frozenset[NamedNode]()
-        return StaticFragments(*given, holding=self.holding, known=known, static=unchanging, over=self._over)
+        return StaticFragments(*given, holding=self.holding, cached=known, static=unchanging, ended=self._ended)
 
-    def leave_over(self, found: Collection[Quad], at: int) -> None:
+    def keep_ended(self, found: Collection[Quad], at: int) -> None:
         """Keep the annotations of elements that have ended, so that they are not fetched again while they are found."""
         if self.keep and self.style is not None:
-            self._over = said_of_over(found, self.style, at)
+            self._ended = ended_annotations(found, self.style, at)
 
-    def forget_over(self) -> bool:
+    def forget_ended(self) -> bool:
         """Discard these annotations; return True if there were any."""
-        there = bool(self._over)
-        self._over = {}
+        there = bool(self._ended)
+        self._ended = {}
         return there
 
-    def found_style(self, pay: Callable[[float], bool]) -> Style | None:
+    def find_style(self, pay: Callable[[float], bool]) -> Style | None:
         """Return the annotation style; None as long as no triple has a time."""
-        if self.style is not None and self.style.speaking is Speaking.SINGLETON:
+        if self.style is not None and self.style.speaking is AnnotationEncoding.SINGLETON:
             reader = self.reader(frozenset(), pay)
             there = [name for name in SINGLETONS if reader.first(_of(name)).quads]
             self.style = replace(self.style, singleton=(*there, self.style.singleton)[0])
@@ -105,34 +105,34 @@ class AnnotatedSource:
             self.style = next(iter(found), None)  # None if every sampled triple has ended meanwhile
         return self.style
 
-    def spoken_of(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
+    def annotates(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
         """Return whether triples of a predicate have times, and whether some have none; asked once it has triples."""
-        if predicate not in self._spoken:
+        if predicate not in self._annotated:
             timed, plain = self._probe(predicate, reader)
             if not (timed or plain):
                 return False, False
-            self._spoken[predicate] = timed, plain
-        return self._spoken[predicate]
+            self._annotated[predicate] = timed, plain
+        return self._annotated[predicate]
 
     def _probe(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
         plain = _of(predicate)
         if self.style is None:
             return False, bool(reader.first(plain).quads)
-        if self.style.speaking is Speaking.GRAPH:
-            found = reader.whole(QuadPattern(predicate=predicate))
+        if self.style.speaking is AnnotationEncoding.GRAPH:
+            found = reader.read_all(QuadPattern(predicate=predicate))
             graphs = {isinstance(quad.graph_name, DefaultGraph) for quad in found}
             if self.keep and graphs == {True}:
                 self._static[plain] = found
             return False in graphs, True in graphs
-        if self.style.speaking in (Speaking.SINGLETON, Speaking.REIFICATION):
-            says = self.style.singleton if self.style.speaking is Speaking.SINGLETON else PREDICATE
+        if self.style.speaking in (AnnotationEncoding.SINGLETON, AnnotationEncoding.REIFICATION):
+            says = self.style.singleton if self.style.speaking is AnnotationEncoding.SINGLETON else PREDICATE
             timed = reader.first(QuadPattern(predicate=says, object=predicate, graph=DefaultGraph())).quads
             return bool(timed), bool(reader.first(plain).quads)
-        if self.style.speaking is Speaking.STAR:
-            spoken = reader.whole(_of(REIFIES))
+        if self.style.speaking is AnnotationEncoding.STAR:
+            spoken = reader.read_all(_of(REIFIES))
             timed_too = any(isinstance(q.object, Triple) and q.object.predicate == predicate for q in spoken)
             return timed_too, not timed_too and bool(reader.first(plain).quads)
-        found = reader.whole(plain)
+        found = reader.read_all(plain)
         marks = (reader.form().address(QuadPattern(q.subject, q.predicate, q.object)) for q in found[:1])
         said = any(reader.first(QuadPattern(subject=NamedNode(m), graph=DefaultGraph())).quads for m in marks)
         return said, bool(found) and not said
@@ -143,18 +143,18 @@ def _of(predicate: NamedNode) -> QuadPattern:
     return QuadPattern(predicate=predicate, graph=DefaultGraph())
 
 
-def _way(timing: Timing, timed: Quad, reader: FragmentReader) -> Style | None:
+def _way(timing: TimeEncoding, timed: Quad, reader: FragmentReader) -> Style | None:
     """Return how the subject of a time annotates a triple, or None if that cannot be determined."""
     said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
     if singleton := said.intersection(SINGLETONS):
-        return Style(Speaking.SINGLETON, timing, min(singleton, key=str))
-    for speaking, predicate in ((Speaking.REIFICATION, PREDICATE), (Speaking.STAR, REIFIES)):
+        return Style(AnnotationEncoding.SINGLETON, timing, min(singleton, key=str))
+    for speaking, predicate in ((AnnotationEncoding.REIFICATION, PREDICATE), (AnnotationEncoding.STAR, REIFIES)):
         if predicate in said:
             return Style(speaking, timing)
     if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
-        return Style(Speaking.GRAPH, timing)
+        return Style(AnnotationEncoding.GRAPH, timing)
     is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
-    return Style(Speaking.IMPLICIT, timing) if is_address else None
+    return Style(AnnotationEncoding.IMPLICIT, timing) if is_address else None
 
 
 def _is_address(iri: str, form: SearchForm) -> bool:
@@ -171,29 +171,29 @@ def _is_address(iri: str, form: SearchForm) -> bool:
 class StaticFragments(FragmentReader):
     """A reader that fetches fragments of static predicates once for all evaluations."""
 
-    known: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    cached: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     static: frozenset[NamedNode] = frozenset()
-    over: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
+    ended: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
 
     def pages(self, pattern: QuadPattern) -> float:
         """Return 0 for fragments that are kept."""
         return 0 if self.has(pattern) else super().pages(pattern)
 
-    def whole(self, pattern: QuadPattern) -> list[Quad]:
+    def read_all(self, pattern: QuadPattern) -> list[Quad]:
         if (mark := self._mark(pattern)) is not None:
-            return [quad for quad in self.over[mark] if pattern.matches(quad)]
-        if pattern not in self.known:
-            found = super().whole(pattern)
+            return [quad for quad in self.ended[mark] if pattern.matches(quad)]
+        if pattern not in self.cached:
+            found = super().read_all(pattern)
             if pattern.predicate not in self.static:
                 return found
-            self.known[pattern] = found
-        return self.known[pattern]
+            self.cached[pattern] = found
+        return self.cached[pattern]
 
     def has(self, pattern: QuadPattern) -> bool:
-        return pattern in self.known or self._mark(pattern) is not None or super().has(pattern)
+        return pattern in self.cached or self._mark(pattern) is not None or super().has(pattern)
 
     def _mark(self, pattern: QuadPattern) -> PatternTerm | None:
         """Return the ended mark that a pattern asks about, or None."""
-        if pattern.predicate in ANNOTATING and pattern.subject in self.over:
+        if pattern.predicate in ANNOTATING and pattern.subject in self.ended:
             return pattern.subject
-        return pattern.predicate if pattern.predicate in self.over else None
+        return pattern.predicate if pattern.predicate in self.ended else None

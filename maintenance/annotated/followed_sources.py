@@ -14,7 +14,7 @@ from freshkeeper.maintenance.sources.source_config import SourceConfig, config_o
 from freshkeeper.maintenance.sources.sources import FRAGMENTS, fragments_of, limiter_of
 
 
-def source_named(written: str) -> SourceConfig:
+def read_source(written: str) -> SourceConfig:
     """Return the configuration for an address or a file."""
     if not written.lower().endswith((".yaml", ".yml")):
         return config_of({"fragments": written}, "--source")
@@ -48,7 +48,7 @@ def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -
     return AnnotatedSource(client, style, keep, requests=requests)
 
 
-def said_to_change(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
+def declared_dynamic(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
     """Return the dynamic predicates if every source declares its own, otherwise None."""
     if not all(config.volatile for config in configs):
         return None

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from freshkeeper.maintenance.annotated.annotated_patterns import Parts
-from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, Moment
+from freshkeeper.maintenance.annotated.annotated_patterns import PredicateSplit
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
 from freshkeeper.maintenance.base.errors import EndpointError
 from freshkeeper.maintenance.fetching.fetch_errors import NotSentError
 from freshkeeper.maintenance.query.model import Operator
@@ -31,15 +31,15 @@ class Pauses:
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveredAnswers:
     """Current answers; for ISTREAM and DSTREAM only those that came or went."""
 
-    moment: Moment
+    moment: CurrentAnswers
     rows: list[Bound]
 
 
 @dataclass(eq=False)
-class Following:
+class FollowedQuery:
     """One query, evaluated repeatedly."""
 
     query: AnnotatedQuery
@@ -50,17 +50,17 @@ class Following:
     """evaluations whose answers had expired on completion and were not delivered"""
     evaluations: int = 0
     _before: Counter[tuple[tuple[str, Term], ...]] = field(default_factory=Counter)
-    tell: Callable[[str], None] = lambda _: None
+    report: Callable[[str], None] = lambda _: None
     """called with the reason when an evaluation fails"""
     failed: int = 0
     """evaluations for which the source did not answer or the budget did not suffice"""
-    parts: Parts | None = None
+    parts: PredicateSplit | None = None
     """the split of the query, once known"""
     _fails: int = 0
     _gaps: int = 0
     _lasted: int = 0
 
-    def run(self, sleep: Callable[[float], bool]) -> Iterator[Delivered]:
+    def run(self, sleep: Callable[[float], bool]) -> Iterator[DeliveredAnswers]:
         """Evaluate, yield the answers, sleep until they expire. `sleep` returns False to stop."""
         while True:
             try:
@@ -68,19 +68,19 @@ class Following:
             except EndpointError as error:
                 if not self.evaluations and not isinstance(error, NotSentError):
                     raise  # a source that has never answered is probably misconfigured; others may recover
-                self.tell(str(error))
+                self.report(str(error))
                 if not sleep(self._back_off() / 1000):
                     return
                 continue
             self.evaluations, self._fails = self.evaluations + 1, 0
             if moment.until > self.query.latest():
-                yield Delivered(moment, self._shown(moment.rows))
+                yield DeliveredAnswers(moment, self._selected(moment.rows))
             else:
                 self.late += 1
             if not self._changing() or not sleep(self._wait(moment) / 1000):
                 return
 
-    def _evaluated(self) -> Moment:
+    def _evaluated(self) -> CurrentAnswers:
         """Return one evaluation within its budget; the split is determined again until the style is known."""
         if self.query.ledger is not None:
             self.query.ledger.open()
@@ -96,7 +96,7 @@ class Following:
         self.failed, self._fails = self.failed + 1, self._fails + 1
         return min(self.pauses.longest, max(1, self.pauses.gap) << min(self._fails - 1, 20))
 
-    def _wait(self, moment: Moment) -> int:
+    def _wait(self, moment: CurrentAnswers) -> int:
         """Return the milliseconds until the next evaluation."""
         pauses, extra = self.pauses, self.random.randint(0, self.pauses.jitter)
         left = moment.until - self.query.now()
@@ -110,7 +110,7 @@ class Following:
         self._lasted = max(1, moment.until - max(moment.since, moment.at))
         return max(0, left) + pauses.skew + extra
 
-    def _shown(self, rows: list[Bound]) -> list[Bound]:
+    def _selected(self, rows: list[Bound]) -> list[Bound]:
         """Return the answers that the operator selects."""
         if self.operator is Operator.RSTREAM:
             return rows

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from urllib.parse import parse_qsl, urlsplit
 
-from freshkeeper.maintenance.annotated.page_writer import FORMATS, Place, write_page
-from freshkeeper.maintenance.annotated.served_data import Serving
+from freshkeeper.maintenance.annotated.page_writer import FORMATS, PagePosition, write_page
+from freshkeeper.maintenance.annotated.served_data import ServableData
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, read_term
 from freshkeeper.maintenance.sources.fragments.search_form import NOW
 
@@ -43,7 +43,7 @@ class _RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Response:
+class FragmentResponse:
     """An HTTP response: status, headers and body."""
 
     status: str
@@ -58,10 +58,10 @@ class Response:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _CachedPage:
     """A page as it is sent, and until when it is valid."""
 
-    response: Response
+    response: FragmentResponse
     version: int
     until: int | None
     """when the page changes, in milliseconds by the clock; None if unknown"""
@@ -70,10 +70,10 @@ class _Made:
         """Return True if the page can be sent as it is."""
         return self.version == version and (self.until is None or now < self.until)
 
-    def at(self, now: int) -> Response:
+    def at(self, now: int) -> FragmentResponse:
         """Return the response with its remaining validity."""
         if self.until is None:
-            return Response(
+            return FragmentResponse(
                 self.response.status, {**self.response.headers, "Cache-Control": "no-cache"}, self.response.body
             )
         seconds = min(MAX_AGE_S, max(0, (self.until - now) // 1000))
@@ -81,14 +81,14 @@ class _Made:
             "Cache-Control": f"public, max-age={seconds}",
             "Expires": formatdate(now // 1000 + seconds, usegmt=True),
         }
-        return Response(self.response.status, {**self.response.headers, **told}, self.response.body)
+        return FragmentResponse(self.response.status, {**self.response.headers, **told}, self.response.body)
 
 
 @dataclass(eq=False)
 class FragmentServer:
     """The fragments of one dataset, at one path."""
 
-    data: Serving
+    data: ServableData
     clock: Callable[[], int]
     """returns milliseconds since 1970"""
     path: str = "/"
@@ -98,12 +98,12 @@ class FragmentServer:
     max_bytes: int = 64_000_000
     """maximum size of the cached pages"""
     requests: int = 0
-    made: int = 0
+    pages_built: int = 0
     """number of pages that were built"""
-    _held: OrderedDict[tuple[str, str, str, str], _Made] = field(default_factory=OrderedDict)
+    _cache: OrderedDict[tuple[str, str, str, str], _CachedPage] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> FragmentResponse:
         """Return the response to a request; header names are in lower case."""
         self.requests += 1
         if method not in METHODS:
@@ -112,11 +112,11 @@ class FragmentServer:
             )
         if method == "OPTIONS":
             allowed = {"Access-Control-Allow-Methods": ", ".join(METHODS), "Access-Control-Allow-Headers": "Accept"}
-            return Response("204 No Content", {**CORS_HEADERS, **allowed, "Access-Control-Max-Age": "86400"})
+            return FragmentResponse("204 No Content", {**CORS_HEADERS, **allowed, "Access-Control-Max-Age": "86400"})
         accept, coding = headers.get("accept", ""), _coding(headers.get("accept-encoding", ""))
         now = self.clock()
         key = (headers.get("host", ""), target, accept, coding)
-        made, version = self._held.get(key), self.data.version(now)
+        made, version = self._cache.get(key), self.data.version(now)
         if made is None or not made.holds(version, now):
             try:
                 made = self._make(key, version, now)
@@ -127,10 +127,12 @@ class FragmentServer:
             self._hold(key, made)
         response = made.at(now)
         if _knows(headers.get("if-none-match", ""), response.headers["ETag"]):
-            return Response("304 Not Modified", {k: v for k, v in response.headers.items() if k in _KEPT})
+            return FragmentResponse(
+                "304 Not Modified", {k: v for k, v in response.headers.items() if k in _NOT_MODIFIED_HEADERS}
+            )
         return response
 
-    def _make(self, key: tuple[str, str, str, str], version: int, now: int) -> _Made:
+    def _make(self, key: tuple[str, str, str, str], version: int, now: int) -> _CachedPage:
         host, target, accept, coding = key
         parts = urlsplit(target)
         if parts.path.rstrip("/") != self.path.rstrip("/"):
@@ -146,18 +148,18 @@ class FragmentServer:
         data = self._at(instant)
         quads, total = data.slice(pattern, (number - 1) * self.per_page, self.per_page, now)
         base = self.address or f"http://{host}{self.path}"
-        place = Place(base, pattern, number, self.per_page, total, self.data.holding is not None, instant)
+        place = PagePosition(base, pattern, number, self.per_page, total, self.data.holding is not None, instant)
         if number > place.last:
             raise _RefusedError("404 Not Found", f"there are {place.last} pages of {total} quads")
-        self.made += 1
+        self.pages_built += 1
         try:
             body = write_page(quads, place, media_type)
         except OSError as error:
             raise _RefusedError("406 Not Acceptable", f"{error}: ask for application/trig") from None
-        response = _found(body, media_type, coding)
-        return _Made(response, version, self.data.until(pattern, now))
+        response = _page_response(body, media_type, coding)
+        return _CachedPage(response, version, self.data.until(pattern, now))
 
-    def _at(self, instant: str) -> Serving:
+    def _at(self, instant: str) -> ServableData:
         if not instant:
             return self.data
         if self.data.holding is None:
@@ -166,15 +168,15 @@ class FragmentServer:
             raise ValueError(f"instant={instant[:40]}: use instant={NOW}, or no instant for the whole history")
         return self.data.holding
 
-    def _hold(self, key: tuple[str, str, str, str], made: _Made) -> None:
-        old = self._held.pop(key, None)
+    def _hold(self, key: tuple[str, str, str, str], made: _CachedPage) -> None:
+        old = self._cache.pop(key, None)
         self._bytes += len(made.response.body) - (len(old.response.body) if old else 0)
-        self._held[key] = made
-        while self._bytes > self.max_bytes or len(self._held) > 100_000:
-            self._bytes -= len(self._held.popitem(last=False)[1].response.body)
+        self._cache[key] = made
+        while self._bytes > self.max_bytes or len(self._cache) > 100_000:
+            self._bytes -= len(self._cache.popitem(last=False)[1].response.body)
 
 
-_KEPT = ("ETag", "Cache-Control", "Expires", *CORS_HEADERS)
+_NOT_MODIFIED_HEADERS = ("ETag", "Cache-Control", "Expires", *CORS_HEADERS)
 """The headers of a 304 response."""
 
 
@@ -198,8 +200,8 @@ def negotiated(accept: str) -> str | None:
     for part in accept.split(",") if accept.strip() else ["*/*"]:
         name, *parameters = (piece.strip().lower() for piece in part.split(";"))
         wanted[name] = _quality(parameters)
-    best = max(FORMATS, key=lambda kind: _wish(kind, wanted))
-    return best if _wish(best, wanted) > 0 else None
+    best = max(FORMATS, key=lambda kind: _quality_of(kind, wanted))
+    return best if _quality_of(best, wanted) > 0 else None
 
 
 def _quality(parameters: list[str]) -> float:
@@ -210,7 +212,7 @@ def _quality(parameters: list[str]) -> float:
         return 0.0
 
 
-def _wish(kind: str, wanted: Mapping[str, float]) -> float:
+def _quality_of(kind: str, wanted: Mapping[str, float]) -> float:
     for name in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
         if name in wanted:
             return wanted[name]
@@ -222,19 +224,19 @@ def _coding(accepted: str) -> str:
     return "gzip" if "gzip" in names and "q=0" not in names["gzip"].replace(" ", "").split(";")[1:] else ""
 
 
-def _found(body: bytes, media_type: str, coding: str) -> Response:
+def _page_response(body: bytes, media_type: str, coding: str) -> FragmentResponse:
     tag = f'"{hashlib.sha256(body + coding.encode()).hexdigest()[:24]}"'
     headers = {**CORS_HEADERS, "Content-Type": f"{media_type};charset=utf-8", "ETag": tag}
     if coding and len(body) > COMPRESS_FROM_BYTES:
         body, headers["Content-Encoding"] = gzip.compress(body, 5, mtime=0), coding
-    return Response("200 OK", headers, body)
+    return FragmentResponse("200 OK", headers, body)
 
 
 def _knows(written: str, tag: str) -> bool:
     return written.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in written.split(",")]
 
 
-def _plain(status: str, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
+def _plain(status: str, text: str, headers: Mapping[str, str] | None = None) -> FragmentResponse:
+    return FragmentResponse(
         status, {**CORS_HEADERS, "Content-Type": "text/plain;charset=utf-8", **(headers or {})}, text.encode()
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import TypeAlias
 
-from freshkeeper.maintenance.annotated.fragment_server import Response
+from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse
 
 MAX_HEAD_BYTES = 16_384
 IDLE_TIMEOUT_S = 60.0
@@ -19,15 +19,15 @@ MAX_CONNECTIONS = 2_000
 MAX_UNSENT_BYTES = 1 << 20
 """With this many unsent bytes, no further requests of a slow client are processed."""
 
-Answers: TypeAlias = Callable[[str, str, Mapping[str, str]], Response]
+RequestHandler: TypeAlias = Callable[[str, str, Mapping[str, str]], FragmentResponse]
 """Maps method, target and headers to a response."""
 
 
 @dataclass(eq=False)
-class Listener:
+class HttpListener:
     """The open connections, and the handler of their requests."""
 
-    answer: Answers
+    answer: RequestHandler
     seconds: Callable[[], float]
     """returns seconds since 1970"""
     open: set["_Connection"] = field(default_factory=set)
@@ -50,7 +50,7 @@ class Listener:
 class _Connection(asyncio.Protocol):
     """One connection, whose requests are answered in order."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self.listener, self.transport = listener, asyncio.Transport()
         self.buffer, self.timer = b"", asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle)
         self.paused = False
@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
         try:
             response = self.listener.answer(words[0], words[1], headers)
         except Exception as error:  # a failing request must not close the server
-            response = Response(
+            response = FragmentResponse(
                 "500 Internal Server Error", {"Content-Type": "text/plain"}, type(error).__name__.encode()
             )
         head = response.head(self.listener.date())
@@ -120,7 +120,7 @@ class _Connection(asyncio.Protocol):
 
     def _refuse(self, status: str) -> None:
         date = self.listener.date()
-        self.transport.write(Response(status, {"Connection": "close", "Content-Type": "text/plain"}).head(date))
+        self.transport.write(FragmentResponse(status, {"Connection": "close", "Content-Type": "text/plain"}).head(date))
         self.transport.close()
 
     def _close_idle(self) -> None:

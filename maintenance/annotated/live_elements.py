@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 from freshkeeper.maintenance.annotated.annotated_data import SHORT_NOTICE, read_element
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import FOLLOW, WAYS, Reception, is_live, open_stream
 from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
@@ -49,8 +49,8 @@ class LiveElements:
     """One stream of elements. `take` receives those of some lines and returns, for each, why it is refused, or ""."""
 
     written: str
-    take: Callable[[list[Held]], list[str]]
-    tell: Callable[[str], None]
+    take: Callable[[list[TimedTriple]], list[str]]
+    report: Callable[[str], None]
     shift: int = 0
     on_loss: OnLoss = OnLoss.RECONNECT
     """what to do when a connection ends"""
@@ -61,7 +61,7 @@ class LiveElements:
     """lines that are not elements, and elements that cannot be served"""
     late: int = 0
     """elements that arrived with less than the promised notice"""
-    _told: int = 0
+    _reported: int = 0
     _read_errors: ReadErrors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class LiveElements:
         if self.written.startswith(FOLLOW) and file.is_file():
             self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._read_errors)
             return
-        reception = Reception(self.on_loss, self.tell)
+        reception = Reception(self.on_loss, self.report)
         stream = open_stream(self.written, self._read_errors, reception=reception) if is_live(self.written) else None
         if not isinstance(stream, TimedLines):
             raise ConfigError(f"--live {self.written}: write -, follow:FILE or an address ({WAYS})")
@@ -83,16 +83,16 @@ class LiveElements:
                 pairs = list(self._read(text, line))
                 for (where, held), why in zip(pairs, self.take([held for _, held in pairs]), strict=True):
                     self._count(f"{where}: {held.triple}: {why}" if why else "", why)
-            self.tell(f"{self._lines.name} has ended; its elements are served until they end")
+            self.report(f"{self._lines.name} has ended; its elements are served until they end")
         except InputError as error:
-            self.tell(str(error))
+            self.report(str(error))
 
-    def news(self) -> str:
+    def summary(self) -> str:
         """Return a summary of the lines."""
         said = f"{self.served:,} elements served, {self.late:,} of them with less than the promised notice"
         return f"{said}; {self.refused:,} lines refused"
 
-    def _read(self, text: bytes, first: int) -> Iterator[tuple[str, Held]]:
+    def _read(self, text: bytes, first: int) -> Iterator[tuple[str, TimedTriple]]:
         for number, line in enumerate(text.decode("utf-8", "replace").split("\n"), first):
             where = f"{self._lines.name}, line {number}"
             if not line.strip() or line.startswith("#"):
@@ -111,6 +111,6 @@ class LiveElements:
 
     def _refuse(self, said: str) -> None:
         self.refused += 1
-        self._told += 1
-        if self._told <= MAX_REPORTED:
-            self.tell(said + (" (further refusals are only counted)" if self._told == MAX_REPORTED else ""))
+        self._reported += 1
+        if self._reported <= MAX_REPORTED:
+            self.report(said + (" (further refusals are only counted)" if self._reported == MAX_REPORTED else ""))

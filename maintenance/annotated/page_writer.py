@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, GENID, QuadPattern, written
+from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, GENID, QuadPattern, address_text
 from freshkeeper.maintenance.sources.fragments.vocabulary import (
     DEFAULT,
     HYDRA,
@@ -42,12 +42,12 @@ GRAPHLESS = (RdfFormat.TURTLE, RdfFormat.N_TRIPLES)
 _TYPE = NamedNode(f"{RDF}type")
 _EXPLICIT = NamedNode(f"{HYDRA}variableRepresentation"), NamedNode(f"{HYDRA}ExplicitRepresentation")
 _FIRST, _PREVIOUS = NamedNode(f"{HYDRA}first"), NamedNode(f"{HYDRA}previous")
-_Said: TypeAlias = tuple[NamedNode | BlankNode, NamedNode, NamedNode | BlankNode | Literal]
+_ControlTriple: TypeAlias = tuple[NamedNode | BlankNode, NamedNode, NamedNode | BlankNode | Literal]
 _NAMES = {role: iri for iri, role in ROLES.items()}
 
 
 @dataclass(frozen=True)
-class Place:
+class PagePosition:
     """The position of a page in its fragment."""
 
     base: str
@@ -64,7 +64,7 @@ class Place:
     @property
     def fragment(self) -> str:
         """The address of the fragment."""
-        given = [f"{role}={quote(written(term), safe='')}" for role, term in self.pattern.terms.items()]
+        given = [f"{role}={quote(address_text(term), safe='')}" for role, term in self.pattern.terms.items()]
         given += [f"instant={self.instant}"] if self.instant else []
         return self.base + ("?" + "&".join(given) if given else "")
 
@@ -80,7 +80,7 @@ class Place:
         return max(1, -(-self.total // self.per_page))
 
 
-def write_page(data: Sequence[Quad], place: Place, media_type: str) -> bytes:
+def write_page(data: Sequence[Quad], place: PagePosition, media_type: str) -> bytes:
     """Return a page with its controls."""
     form = FORMATS[media_type]
     graph = DefaultGraph() if form in GRAPHLESS else NamedNode(f"{place.page(place.number)}#metadata")
@@ -105,7 +105,7 @@ def _outside(quad: Quad) -> Quad:
     return Quad(subject, quad.predicate, value, graph)  # type: ignore[arg-type]
 
 
-def _form(place: Place, form: BlankNode, roles: Sequence[str]) -> Iterator[_Said]:
+def _form(place: PagePosition, form: BlankNode, roles: Sequence[str]) -> Iterator[_ControlTriple]:
     """Yield one form. Current data have a form of their own, because clients count a form's variables."""
     yield NamedNode(f"{place.base}#dataset"), SEARCH, form
     yield form, TEMPLATE, Literal(f"{place.base}{{?{','.join(roles)}}}")
@@ -116,7 +116,7 @@ def _form(place: Place, form: BlankNode, roles: Sequence[str]) -> Iterator[_Said
         yield BlankNode(role), PROPERTY, NamedNode(_NAMES[role])
 
 
-def _controls(place: Place) -> Iterator[_Said]:
+def _controls(place: PagePosition) -> Iterator[_ControlTriple]:
     """Yield the forms, the counts and the neighbours of a page."""
     dataset, page = NamedNode(f"{place.base}#dataset"), NamedNode(place.page(place.number))
     yield dataset, _TYPE, NamedNode(f"{VOID}Dataset")

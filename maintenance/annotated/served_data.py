@@ -1,6 +1,6 @@
 """The data of a fragment server: quads by pattern, counted, page by page, and how long they are valid.
 
-`Served` is static data; AnnotatedData (annotated_data.py) changes.
+`StaticData` is static data; AnnotatedData (annotated_data.py) changes.
 """
 
 from collections import OrderedDict
@@ -19,11 +19,11 @@ MAX_CACHED_QUADS = 200_000
 """Quads of fragments that are cached in page order."""
 
 
-class Serving(Protocol):
+class ServableData(Protocol):
     """Data that can be served as fragments."""
 
     @property
-    def holding(self) -> "Serving | None":
+    def holding(self) -> "ServableData | None":
         """The current data alone, if there is more."""
 
     def version(self, now: int) -> int:
@@ -37,19 +37,19 @@ class Serving(Protocol):
 
 
 @dataclass(eq=False)
-class Slices:
+class FragmentSlices:
     """The fragments of a store, page by page. Recent fragments are cached, so that they are counted once."""
 
     store: Store
-    _held: OrderedDict[QuadPattern, Sequence[Quad]] = field(default_factory=OrderedDict)
+    _cached: OrderedDict[QuadPattern, Sequence[Quad]] = field(default_factory=OrderedDict)
     _counts: dict[QuadPattern, int] = field(default_factory=dict)
     _size: int = 0
 
     def slice(self, pattern: QuadPattern, first: int, most: int) -> tuple[Sequence[Quad], int]:
         """Return some quads of a fragment, and the size of the fragment."""
-        if pattern in self._held:
-            self._held.move_to_end(pattern)
-            found = self._held[pattern]
+        if pattern in self._cached:
+            self._cached.move_to_end(pattern)
+            found = self._cached[pattern]
             return found[first : first + most], len(found)
         if pattern in self._counts:  # too large for the cache
             return list(islice(self._quads(pattern), first, first + most)), self._counts[pattern]
@@ -62,15 +62,15 @@ class Slices:
 
     def forget(self) -> None:
         """Clear the cache, because the store has changed."""
-        self._held.clear()
+        self._cached.clear()
         self._counts.clear()
         self._size = 0
 
     def _hold(self, pattern: QuadPattern, found: Sequence[Quad]) -> None:
-        self._held[pattern] = found
+        self._cached[pattern] = found
         self._size += len(found) + 1
         while self._size > MAX_CACHED_QUADS:
-            self._size -= len(self._held.popitem(last=False)[1]) + 1
+            self._size -= len(self._cached.popitem(last=False)[1]) + 1
 
     def _quads(self, pattern: QuadPattern) -> Iterable[Quad]:
         subject, predicate, value, graph = (pattern.subject, pattern.predicate, pattern.object, pattern.graph)
@@ -78,7 +78,7 @@ class Slices:
 
 
 @dataclass(eq=False)
-class Served:
+class StaticData:
     """Static quads."""
 
     quads: Iterable[Quad]
@@ -87,7 +87,7 @@ class Served:
     def __post_init__(self) -> None:
         store = Store()
         store.extend(self.quads)
-        self._slices = Slices(store)
+        self._slices = FragmentSlices(store)
 
     def version(self, now: int) -> int:
         del now

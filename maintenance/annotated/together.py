@@ -10,22 +10,22 @@ from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 
 @dataclass(eq=False)
-class Together:
+class FederatedReader:
     """Reads the fragments of all sources for one evaluation."""
 
     readers: Sequence[StaticFragments]
-    found: Sequence[dict[Quad, None]] = ()
+    quads_by_source: Sequence[dict[Quad, None]] = ()
     """the quads of each source"""
-    whole_of: "Together | None" = field(default=None, repr=False)
+    federation: "FederatedReader | None" = field(default=None, repr=False)
     """the reader of all sources, if this one reads only one"""
 
     def __post_init__(self) -> None:
-        self.found = self.found or [{} for _ in self.readers]
+        self.quads_by_source = self.quads_by_source or [{} for _ in self.readers]
 
     @property
     def quads(self) -> bool:
         """True if any source has graphs."""
-        return any(reader.quads for reader in (self.whole_of or self).readers)
+        return any(reader.quads for reader in (self.federation or self).readers)
 
     def pages(self, pattern: QuadPattern) -> float:
         """Return how many requests a fragment needs over all sources."""
@@ -34,14 +34,14 @@ class Together:
     def has(self, pattern: QuadPattern) -> bool:
         return all(reader.has(pattern) for reader in self.readers if _can_have(reader, pattern))
 
-    def whole(self, pattern: QuadPattern) -> list[Quad]:
+    def read_all(self, pattern: QuadPattern) -> list[Quad]:
         """Return the fragment from all sources.
 
         For an open graph only named graphs, as GRAPH does not match the default.
         """
         every = []
-        for reader, found in zip(self.readers, self.found, strict=True):
-            quads = reader.whole(pattern) if _can_have(reader, pattern) else []
+        for reader, found in zip(self.readers, self.quads_by_source, strict=True):
+            quads = reader.read_all(pattern) if _can_have(reader, pattern) else []
             if not reader.quads:
                 quads = [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
             elif pattern.graph is None:
@@ -50,12 +50,12 @@ class Together:
             every += quads
         return every
 
-    def service(self, address: str) -> "Together | None":
+    def service(self, address: str) -> "FederatedReader | None":
         """Return a reader of only the source at this address, or None."""
-        every = self.whole_of or self
-        for reader, found in zip(every.readers, every.found, strict=True):
+        every = self.federation or self
+        for reader, found in zip(every.readers, every.quads_by_source, strict=True):
             if reader.start == address:
-                return Together([reader], [found], every)
+                return FederatedReader([reader], [found], every)
         return None
 
 

@@ -31,7 +31,7 @@ from freshkeeper.maintenance.sources.annotations import Annotation, ValidityAnno
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.sources.fragments.needed_fragments import patterns_in
+from freshkeeper.maintenance.sources.fragments.needed_fragments import count_patterns
 from freshkeeper.maintenance.sources.json_over_http import JsonOverHttp
 from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
@@ -116,7 +116,7 @@ class Source:
         """What a refresh costs and what a miss does: of fragments, at least a page for each triple pattern asked."""
         if not self.pages:
             return self.price, self.price
-        refresh, miss = (max(1, patterns_in(query([]))) for query in (split.refresh_query, split.expand_query))
+        refresh, miss = (max(1, count_patterns(query([]))) for query in (split.refresh_query, split.expand_query))
         return replace(self.price, pages=refresh), replace(self.price, pages=miss)
 
     @classmethod

@@ -11,10 +11,10 @@ from email.utils import formatdate
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.annotated.following import Following, Pauses
+from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment, History
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
@@ -77,7 +77,7 @@ class InProcess(ConnectionPool):
 def ways(experiment: FollowingExperiment) -> Iterator[Way]:
     """Every one that is asked for; an expiration has no history, and histories are read with a cache, if with any."""
     for timing in experiment.timing:
-        for history in experiment.history if timing is not Timing.EXPIRATION else ("dropped",):
+        for history in experiment.history if timing is not TimeEncoding.EXPIRATION else ("dropped",):
             for speaking in experiment.speaking:
                 for cached in experiment.cache if history == "dropped" else experiment.cache[:1]:
                     yield Way(Style(speaking, timing), history, cached)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def measured(experiment: FollowingExperiment, way: Way) -> list[EvaluationCost]:
     pool.server = FragmentServer(data, lambda: pool.ms, "/trains")
     client = FragmentsOverHttp(ADDRESS, pool=pool, wall=lambda: pool.ms / 1000, cached=way.cached)
     source = AnnotatedSource(client, way.style, keep=way.cached, holding=way.history == "now")
-    following = Following(AnnotatedQuery([source], DEPARTURES), pauses=Pauses(skew=10))
+    following = FollowedQuery(AnnotatedQuery([source], DEPARTURES), pauses=Pauses(skew=10))
     found, before = list[EvaluationCost](), (0, 0, 0.0, time.process_time())
     for delivered in following.run(pool.sleep):
         now = pool.requests, pool.bytes, pool.served, time.process_time()

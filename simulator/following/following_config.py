@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from freshkeeper.maintenance.base.durations import as_ms
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
-from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, TimeEncoding
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 
@@ -32,10 +32,12 @@ class FollowingExperiment(BaseModel):
     title: str = Field(default="", description="what the page is headed with")
     trains: int = Field(default=100, ge=1, description="trains, with three static triples and two that change each")
     lasts: Duration = Field(default=10_000, description="how long each delay and each platform holds")
-    speaking: Annotated[list[Speaking], Listed] = Field(
-        default=list(Speaking), description="ways to speak of a triple that are compared"
+    speaking: Annotated[list[AnnotationEncoding], Listed] = Field(
+        default=list(AnnotationEncoding), description="ways to speak of a triple that are compared"
     )
-    timing: Annotated[list[Timing], Listed] = Field(default=list(Timing), description="ways to say its time")
+    timing: Annotated[list[TimeEncoding], Listed] = Field(
+        default=list(TimeEncoding), description="ways to say its time"
+    )
     history: Annotated[list[History], Listed] = Field(
         default=["dropped", "whole", "now"],
         description="what becomes of what is over, where intervals say the time: dropped; or kept, and read whole, or "

@@ -20,7 +20,7 @@ from pyoxigraph import RdfFormat, serialize
 
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.annotated.following import Following
+from freshkeeper.maintenance.annotated.following import FollowedQuery
 from freshkeeper.maintenance.base.errors import EndpointError, InputError
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style
@@ -90,7 +90,7 @@ class Crowd:
         """One client, until it is over."""
         client = FragmentsOverHttp(address, pool=ConnectionPool(proxies={}), cached=cached)
         query = AnnotatedQuery([AnnotatedSource(client, Style(), keep=cached)], DEPARTURES)
-        following = Following(query)
+        following = FollowedQuery(query)
         try:
             for _ in following.run(lambda seconds: not self.over.wait(seconds)):
                 with self.lock:

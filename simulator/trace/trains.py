@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, date
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple, date_literal
 from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
 BASE = "http://example.org/train/"
@@ -26,17 +26,19 @@ WHERE {{
 """004's Listing 1.1: all departures of an hour; the first two patterns change."""
 
 
-def trains(number: int, lasts: int, until: int, start: int = 0) -> tuple[list[Quad], list[Held]]:
+def trains(number: int, lasts: int, until: int, start: int = 0) -> tuple[list[Quad], list[TimedTriple]]:
     """004's trains: three static triples of each, and its delay and platform anew every `lasts` milliseconds."""
-    static, held = list[Quad](), list[Held]()
+    static, held = list[Quad](), list[TimedTriple]()
     for n in range(number):
         train = NamedNode(f"{BASE}{n}")
         names = {"headSign": Literal(f"Town {n % 9}"), "routeLabel": Literal(f"Route {n % 4}")}
-        departs = Literal(date(FIRST + n * APART).value.removesuffix(".000Z"), datatype=NamedNode(f"{XSD}dateTime"))
+        departs = Literal(
+            date_literal(FIRST + n * APART).value.removesuffix(".000Z"), datatype=NamedNode(f"{XSD}dateTime")
+        )
         for name, value in (names | {"departureTime": departs}).items():
             static.append(Quad(train, NamedNode(BASE + name), value))
         for at in range(start, until, lasts):
             step = at // lasts
             for name, amount in (("delay", (n + step) % 7), ("platform", (n * 3 + step) % 5)):
-                held.append(Held(Triple(train, NamedNode(BASE + name), Literal(amount)), at, at + lasts))
+                held.append(TimedTriple(Triple(train, NamedNode(BASE + name), Literal(amount)), at, at + lasts))
     return static, held

@@ -14,7 +14,7 @@ from fragment_sites import FragmentSite, Pages
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple
 
 E = "http://e/"
 
@@ -25,7 +25,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[FragmentSite]:
         monkeypatch.delenv(name, raising=False)
     now = int(time.time() * 1000)
     train, delay = NamedNode(f"{E}t"), NamedNode(f"{E}delay")
-    held = [Held(Triple(train, delay, Literal(n)), now + 400 * n, now + 400 * (n + 1)) for n in range(200)]
+    held = [TimedTriple(Triple(train, delay, Literal(n)), now + 400 * n, now + 400 * (n + 1)) for n in range(200)]
     made = FragmentSite(AnnotatedData([Quad(train, NamedNode(f"{E}sign"), Literal("Ghent"))], held))
     yield made
     made.stop()

@@ -5,8 +5,13 @@ from pathlib import Path
 
 from pyoxigraph import RdfFormat, parse
 
-from freshkeeper.maintenance.annotated.page_writer import FORMATS, Place, write_page
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.annotated.page_writer import FORMATS, PagePosition, write_page
+from freshkeeper.maintenance.sources.fragments.annotation_style import (
+    AnnotationEncoding,
+    Style,
+    TimedTriple,
+    TimeEncoding,
+)
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -110,7 +115,7 @@ SOURCES = [
 
 
 def _where(pattern: QuadPattern) -> str:
-    return Place("http://here.example/f", pattern, 1, 100, 1).fragment
+    return PagePosition("http://here.example/f", pattern, 1, 100, 1).fragment
 
 
 def _pages() -> list[bytes]:
@@ -119,16 +124,16 @@ def _pages() -> list[bytes]:
     found: list[bytes] = []
     data = b"<http://e/w1> <http://e/boss> <http://e/b1> . <http://e/b1> <http://e/followers> 7 ."
     quads = list(parse(data, format=RdfFormat.TURTLE))
-    for speaking in Speaking:
-        style = Style(speaking, [*Timing][len(found) % 3])
+    for speaking in AnnotationEncoding:
+        style = Style(speaking, [*TimeEncoding][len(found) % 3])
         timed = [
             quad
             for n, quad in enumerate(quads)
-            for quad in style.written(Held(quad.triple, 1_000, 253_402_300_000_000), f"urn:e:{n}", _where)
+            for quad in style.quads(TimedTriple(quad.triple, 1_000, 253_402_300_000_000), f"urn:e:{n}", _where)
         ]
         for kind in FORMATS:
-            if kind != "application/ld+json" or speaking is not Speaking.STAR:
-                place = Place(base, QuadPattern(), 1, 100, 230)
+            if kind != "application/ld+json" or speaking is not AnnotationEncoding.STAR:
+                place = PagePosition(base, QuadPattern(), 1, 100, 230)
                 found.append(_endless(write_page([*quads, *timed], place, kind), kind))
     return found
 

@@ -19,9 +19,9 @@ from samples import MAPPINGS
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-from freshkeeper.maintenance.annotated.http_listener import Listener
+from freshkeeper.maintenance.annotated.http_listener import HttpListener
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
-from freshkeeper.maintenance.annotated.served_data import Served
+from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
@@ -32,7 +32,7 @@ from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.runtime.run_config import config_of, read_config
 from freshkeeper.maintenance.runtime.run_session import Session
-from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, Style, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
@@ -162,7 +162,7 @@ def followed(place: Path, following: Next) -> None:
         if over:
             break
         client = FragmentsOverHttp(f"{server.url}/f", cached=number % 2 == 0)
-        style = Style([*Speaking][number % 5], [*Timing][number % 3])
+        style = Style([*AnnotationEncoding][number % 5], [*TimeEncoding][number % 3])
         source = AnnotatedSource(client, style if number % 4 else None, requests=PageRequests(retries=0, timeout=5.0))
         with suppress(FreshkeeperError):
             query = f"SELECT * {{ ?s <{E}boss> ?b . ?s <{E}followers> ?n }}"
@@ -176,7 +176,7 @@ def requests(place: Path, following: Next) -> None:
     """Bytes at the server of fragments, each on a connection of its own."""
     del place
     loop = asyncio.new_event_loop()
-    listener = Listener(FragmentServer(Served([]), lambda: 1_000, "/f").answer, lambda: 1.0)
+    listener = HttpListener(FragmentServer(StaticData([]), lambda: 1_000, "/f").answer, lambda: 1.0)
 
     async def ask(port: int, text: bytes) -> None:
         reader, writing = await asyncio.open_connection("127.0.0.1", port)

@@ -10,25 +10,25 @@ from pyoxigraph import Quad, QuerySolutions, Store
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response
+from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
-from freshkeeper.maintenance.annotated.served_data import Serving
+from freshkeeper.maintenance.annotated.served_data import ServableData
 from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple, AnnotationEncoding, Style, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.transport import Bound
 
 START = 1_000_000_000_000
-STYLES = [Style(speaking, timing) for speaking in Speaking for timing in Timing]
+STYLES = [Style(speaking, timing) for speaking in AnnotationEncoding for timing in TimeEncoding]
 ADDRESS = "http://source/data"
 
 
 class Answering(Protocol):
     """What answers requests."""
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> FragmentResponse:
         """One of them."""
 
 
@@ -72,7 +72,7 @@ class InProcessPool(ConnectionPool):
 
 
 def source_of(
-    data: Serving, time: Time, style: Style | None = None, address: str = ADDRESS, per_page: int = 100
+    data: ServableData, time: Time, style: Style | None = None, address: str = ADDRESS, per_page: int = 100
 ) -> AnnotatedSource:
     """A source that is served in this process; its requests are in `source.client.pool.targets`."""
     server = FragmentServer(data, lambda: time.ms + time.ahead, "/data", per_page)
@@ -81,7 +81,9 @@ def source_of(
     return AnnotatedSource(client, style, requests=PageRequests(limiter, pause=time.pause))
 
 
-def annotated(static: Sequence[Quad], held: Sequence[Held], style: Style, history: bool = False) -> AnnotatedData:
+def annotated(
+    static: Sequence[Quad], held: Sequence[TimedTriple], style: Style, history: bool = False
+) -> AnnotatedData:
     """Data that say how long they hold."""
     return AnnotatedData(static, held, style, ADDRESS, history)
 
@@ -100,7 +102,7 @@ def bag(rows: Iterable[Bound]) -> Counter[tuple[tuple[str, str], ...]]:
     return Counter(tuple(sorted((name, str(term)) for name, term in row.items())) for row in rows)
 
 
-def true_rows(static: Iterable[Quad], held: Iterable[Held], at: int, query: str) -> list[Bound]:
+def true_rows(static: Iterable[Quad], held: Iterable[TimedTriple], at: int, query: str) -> list[Bound]:
     """The rows of a query by the snapshot evaluator: of what holds at an instant, without annotations."""
     store = Store()
     store.extend(static)

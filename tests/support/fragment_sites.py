@@ -10,11 +10,11 @@ from pyoxigraph import Quad
 from servers import HERE, QuietHandler, Site
 from serving_thread import ServingThread
 
-from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response
-from freshkeeper.maintenance.annotated.served_data import Served, Serving
+from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
+from freshkeeper.maintenance.annotated.served_data import ServableData, StaticData
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
-from freshkeeper.maintenance.sources.fragments.fragment_reader import Counts, FragmentReader
+from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentCounts, FragmentReader
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
@@ -25,10 +25,10 @@ class FragmentSite:
     """Our server of some data, at http://127.0.0.1:PORT/data, in a thread of its own."""
 
     def __init__(
-        self, data: Sequence[Quad] | Serving, per_page: int = 100, clock: Callable[[], int] | None = None
+        self, data: Sequence[Quad] | ServableData, per_page: int = 100, clock: Callable[[], int] | None = None
     ) -> None:
         """Begin to listen."""
-        serving = Served(data) if isinstance(data, Sequence) else data
+        serving = StaticData(data) if isinstance(data, Sequence) else data
         self.clock = clock or (lambda: int(time.time() * 1000))
         self.server = FragmentServer(serving, self.clock, "/data", per_page)
         self.targets: list[str] = []
@@ -36,7 +36,7 @@ class FragmentSite:
         self.url = f"{self._thread.address}data"
         self.port = int(self.url.split(":")[2].split("/")[0])
 
-    def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
+    def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> FragmentResponse:
         self.targets.append(target)
         return self.server.answer(method, target, headers)
 
@@ -83,4 +83,4 @@ def reader_of(
         assert response.status == "200 OK", response.body
         return read_page(response.body, media, url, pattern), Validity()
 
-    return FragmentReader("http://here/data", ask, Counts(), 1_000_000)
+    return FragmentReader("http://here/data", ask, FragmentCounts(), 1_000_000)

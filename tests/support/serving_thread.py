@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Thread
 
-from freshkeeper.maintenance.annotated.http_listener import Answers, Listener
+from freshkeeper.maintenance.annotated.http_listener import HttpListener, RequestHandler
 
 
 @dataclass(eq=False)
 class ServingThread:
     """Answers requests until it is closed."""
 
-    answer: Answers
+    answer: RequestHandler
     host: str
     port: int
     wall: Callable[[], float] = time.time
@@ -23,7 +23,7 @@ class ServingThread:
 
     def __post_init__(self) -> None:
         """Take the port before the thread begins, so that one that is in use is an error here."""
-        self._listener = Listener(self.answer, self.wall)
+        self._listener = HttpListener(self.answer, self.wall)
         self._listening = self._loop.run_until_complete(self._listener.listen(self.host, self.port))
         self.address = f"http://{self.host}:{self._listening.sockets[0].getsockname()[1]}/"
         self._thread = Thread(target=self._loop.run_forever, name="fragments", daemon=True)

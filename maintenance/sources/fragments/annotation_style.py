@@ -39,7 +39,7 @@ _DATETIME = NamedNode(f"{XSD}dateTime")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Speaking(StrEnum):
+class AnnotationEncoding(StrEnum):
     """How a triple and its annotation are linked."""
 
     GRAPH = "graph"
@@ -49,7 +49,7 @@ class Speaking(StrEnum):
     IMPLICIT = "implicit"
 
 
-class Timing(StrEnum):
+class TimeEncoding(StrEnum):
     """How the validity of a triple is written."""
 
     EXPIRATION = "expiration"
@@ -58,7 +58,7 @@ class Timing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Held:
+class TimedTriple:
     """A triple that holds from `since` until before `until`, in milliseconds since 1970."""
 
     triple: Triple
@@ -70,70 +70,77 @@ class Held:
 class Style:
     """An annotation encoding and a time encoding."""
 
-    speaking: Speaking = Speaking.GRAPH
-    timing: Timing = Timing.EXPIRATION
+    speaking: AnnotationEncoding = AnnotationEncoding.GRAPH
+    timing: TimeEncoding = TimeEncoding.EXPIRATION
     singleton: NamedNode = SINGLETON
     """the predicate that links a singleton property with the real property"""
 
-    def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
+    def quads(self, held: TimedTriple, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
         """Yield the quads of an element. `name` identifies the element, `address` returns that of a fragment."""
         s, p, o = held.triple.subject, held.triple.predicate, held.triple.object
         mark = self.mark(held.triple, name, address)
-        if self.speaking is Speaking.GRAPH:
+        if self.speaking is AnnotationEncoding.GRAPH:
             yield Quad(s, p, o, mark)
-        elif self.speaking is Speaking.SINGLETON:
+        elif self.speaking is AnnotationEncoding.SINGLETON:
             yield from (Quad(s, mark, o), Quad(mark, self.singleton, p))
-        elif self.speaking is Speaking.REIFICATION:
+        elif self.speaking is AnnotationEncoding.REIFICATION:
             yield from (Quad(mark, SUBJECT, s), Quad(mark, PREDICATE, p), Quad(mark, OBJECT, o))
         else:
             yield Quad(s, p, o)
-        if self.speaking is Speaking.STAR:
+        if self.speaking is AnnotationEncoding.STAR:
             yield Quad(mark, REIFIES, held.triple)
         yield from self._timed(mark, held, NamedNode(f"{name}/interval"))
 
     def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
         """Return the subject of the annotation."""
-        if self.speaking is Speaking.IMPLICIT:
+        if self.speaking is AnnotationEncoding.IMPLICIT:
             return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
         return NamedNode(name)
 
-    def _timed(self, mark: NamedNode, held: Held, interval: NamedNode) -> Iterator[Quad]:
-        if self.timing is Timing.EXPIRATION:
-            yield Quad(mark, EXPIRATION, date(held.until))
-        elif self.timing is Timing.FLAT:
-            yield from (Quad(mark, FLAT_INITIAL, date(held.since - 1)), Quad(mark, FLAT_FINAL, date(held.until - 1)))
+    def _timed(self, mark: NamedNode, held: TimedTriple, interval: NamedNode) -> Iterator[Quad]:
+        if self.timing is TimeEncoding.EXPIRATION:
+            yield Quad(mark, EXPIRATION, date_literal(held.until))
+        elif self.timing is TimeEncoding.FLAT:
+            yield from (
+                Quad(mark, FLAT_INITIAL, date_literal(held.since - 1)),
+                Quad(mark, FLAT_FINAL, date_literal(held.until - 1)),
+            )
         else:
             yield Quad(mark, INTERVAL, interval)
-            yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
+            yield from (
+                Quad(interval, INITIAL, date_literal(held.since)),
+                Quad(interval, FINAL, date_literal(held.until)),
+            )
 
     def pattern(self, subject: str, predicate: str, value: str, number: object, mixed: bool) -> str:
         """Return SPARQL that matches a triple pattern with its times; with `mixed` also triples without any."""
         mark, triple = f"?freshkeeper_mark_{number}", f"{subject} {predicate} {value} ."
-        if self.speaking in (Speaking.STAR, Speaking.IMPLICIT):
+        if self.speaking in (AnnotationEncoding.STAR, AnnotationEncoding.IMPLICIT):
             return triple  # times are read by an extra query, see unreached_times
-        found = {
-            Speaking.GRAPH: f"GRAPH {mark} {{ {triple} }}",
-            Speaking.REIFICATION: f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} .",
-            Speaking.SINGLETON: f"{mark} {self.singleton} {predicate} . {subject} {mark} {value} .",
-        }[self.speaking]
+        if self.speaking is AnnotationEncoding.GRAPH:
+            found = f"GRAPH {mark} {{ {triple} }}"
+        elif self.speaking is AnnotationEncoding.REIFICATION:
+            found = f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} ."
+        else:
+            found = f"{mark} {self.singleton} {predicate} . {subject} {mark} {value} ."
         timed = f"{found} {{ {self._times(mark, number)} }}"
         either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
         # A variable predicate also matches singleton properties: fetch what tells which of them are.
-        if self.speaking is Speaking.SINGLETON and predicate.startswith("?"):
+        if self.speaking is AnnotationEncoding.SINGLETON and predicate.startswith("?"):
             return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
         return either
 
     def unreached_times(self) -> str:
         """Return SPARQL for the times that no pattern leads to; "" if there are none."""
         mark = "?freshkeeper_mark"
-        if self.speaking is Speaking.STAR:
+        if self.speaking is AnnotationEncoding.STAR:
             return f"{mark} {REIFIES} ?freshkeeper_triple . {{ {self._times(mark, 'beside')} }}"
-        return self._times(mark, "beside") if self.speaking is Speaking.IMPLICIT else ""
+        return self._times(mark, "beside") if self.speaking is AnnotationEncoding.IMPLICIT else ""
 
     def _times(self, mark: str, n: object) -> str:
-        if self.timing is Timing.EXPIRATION:
+        if self.timing is TimeEncoding.EXPIRATION:
             return f"{mark} {EXPIRATION} ?freshkeeper_until_{n} ."
-        if self.timing is Timing.FLAT:
+        if self.timing is TimeEncoding.FLAT:
             return f"{mark} {FLAT_INITIAL} ?freshkeeper_since_{n} ; {FLAT_FINAL} ?freshkeeper_until_{n} ."
         interval = f"?freshkeeper_interval_{n}"
         return (
@@ -143,39 +150,43 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadElements:
     """The content of quads: triples with times, triples without, and annotations that are inconsistent."""
 
-    held: list[Held]
+    elements: list[TimedTriple]
     plain: list[Quad]
     odd: list[str]
 
 
-def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> Read:
+def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> ReadElements:
     """Return the annotated triples among quads; one that ends before it begins never holds and is reported as odd.
 
     The remaining quads are plain triples, except for annotations, which are not data, and for triples whose times are
     stated elsewhere. Quads in graphs that are not annotations keep their graph.
     """
     every = list(quads)
-    ours = every if style.speaking is Speaking.GRAPH else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
+    ours = (
+        every
+        if style.speaking is AnnotationEncoding.GRAPH
+        else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
+    )
     spans, odd = _spans(ours)
-    spoken = list(_spoken(ours, style.speaking, address))
-    held, timed = list[Held](), {triple for mark, triple in spoken if mark in spans}
+    spoken = list(_annotated_triples(ours, style.speaking, address))
+    held, timed = list[TimedTriple](), {triple for mark, triple in spoken if mark in spans}
     for mark, triple in spoken:
         for since, until in spans.get(mark, ()):
             if since >= until:
                 odd.append(f"{triple} ends at {until}, not after its begin at {since}")
             else:
-                held.append(Held(triple, since, until))
-        if mark not in spans and style.speaking is Speaking.GRAPH:
+                held.append(TimedTriple(triple, since, until))
+        if mark not in spans and style.speaking is AnnotationEncoding.GRAPH:
             odd.append(f"{triple} is in the graph {mark}, which has no time")
     annotates = _annotations(style, ours)
     left = (quad for quad in every if not (isinstance(quad.graph_name, DefaultGraph) and annotates(quad)))
-    if style.speaking is Speaking.GRAPH:
+    if style.speaking is AnnotationEncoding.GRAPH:
         left = (quad for quad in left if isinstance(quad.graph_name, DefaultGraph))
     plain = [q for q in left if not (isinstance(q.graph_name, DefaultGraph) and q.triple in timed)]
-    return Read(held, plain, odd)
+    return ReadElements(held, plain, odd)
 
 
 ANNOTATING = frozenset(
@@ -188,47 +199,49 @@ _TIME_PREDICATES = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FIN
 def _annotations(style: Style, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
     """Return a function that tells annotations from data."""
     own = set[object](_TIME_PREDICATES)
-    if style.speaking is Speaking.REIFICATION:
+    if style.speaking is AnnotationEncoding.REIFICATION:
         own |= {SUBJECT, PREDICATE, OBJECT}
-    elif style.speaking is Speaking.SINGLETON:
+    elif style.speaking is AnnotationEncoding.SINGLETON:
         own |= {*SINGLETONS, *(quad.subject for quad in quads if quad.predicate in SINGLETONS)}
 
     def annotates(quad: Quad) -> bool:
         if quad.predicate in own:
             return True
-        if style.speaking is Speaking.STAR:
+        if style.speaking is AnnotationEncoding.STAR:
             return quad.predicate == REIFIES and isinstance(quad.object, Triple)
-        return style.speaking is Speaking.REIFICATION and quad.predicate == TYPE and quad.object == STATEMENT
+        return style.speaking is AnnotationEncoding.REIFICATION and quad.predicate == TYPE and quad.object == STATEMENT
 
     return annotates
 
 
-_Spoken: TypeAlias = Iterator[tuple[object, Triple]]
+_AnnotatedTriples: TypeAlias = Iterator[tuple[object, Triple]]
 
 
-def _spoken(quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]) -> _Spoken:
+def _annotated_triples(
+    quads: list[Quad], speaking: AnnotationEncoding, address: Callable[[QuadPattern], str]
+) -> _AnnotatedTriples:
     """Return each mark with the triple that it annotates."""
-    found: dict[Speaking, Callable[[list[Quad]], _Spoken]] = {
-        Speaking.GRAPH: _in_graphs,
-        Speaking.STAR: _reified,
-        Speaking.SINGLETON: _singletons,
-        Speaking.REIFICATION: _statements,
-        Speaking.IMPLICIT: partial(_addressed, address),
+    found: dict[AnnotationEncoding, Callable[[list[Quad]], _AnnotatedTriples]] = {
+        AnnotationEncoding.GRAPH: _in_graphs,
+        AnnotationEncoding.STAR: _reified,
+        AnnotationEncoding.SINGLETON: _singletons,
+        AnnotationEncoding.REIFICATION: _statements,
+        AnnotationEncoding.IMPLICIT: partial(_addressed, address),
     }
     return found[speaking](quads)
 
 
-def _in_graphs(quads: list[Quad]) -> _Spoken:
+def _in_graphs(quads: list[Quad]) -> _AnnotatedTriples:
     return ((quad.graph_name, quad.triple) for quad in quads if not isinstance(quad.graph_name, DefaultGraph))
 
 
-def _reified(quads: list[Quad]) -> _Spoken:
+def _reified(quads: list[Quad]) -> _AnnotatedTriples:
     for quad in quads:
         if quad.predicate == REIFIES and isinstance(quad.object, Triple):
             yield quad.subject, quad.object
 
 
-def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spoken:
+def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _AnnotatedTriples:
     marks = {q.subject.value for q in quads if q.predicate in _TIME_PREDICATES and isinstance(q.subject, NamedNode)}
     for quad in quads:
         where = address(QuadPattern(quad.subject, quad.predicate, quad.object))
@@ -236,14 +249,14 @@ def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spo
             yield NamedNode(where), quad.triple
 
 
-def _singletons(quads: list[Quad]) -> _Spoken:
+def _singletons(quads: list[Quad]) -> _AnnotatedTriples:
     of = {q.subject: q.object for q in quads if q.predicate in SINGLETONS and isinstance(q.object, NamedNode)}
     for quad in quads:
         if quad.predicate in of:
             yield quad.predicate, Triple(quad.subject, of[quad.predicate], quad.object)
 
 
-def _statements(quads: list[Quad]) -> _Spoken:
+def _statements(quads: list[Quad]) -> _AnnotatedTriples:
     said: dict[object, dict[NamedNode, Quad]] = {}
     for quad in quads:
         if quad.predicate in (SUBJECT, PREDICATE, OBJECT):
@@ -255,13 +268,13 @@ def _statements(quads: list[Quad]) -> _Spoken:
                 yield mark, Triple(subject, predicate, value)
 
 
-def said_of_over(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
+def ended_annotations(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
     """Return the annotations of marks whose intervals have all ended, by mark and by interval.
 
     The mark of an element belongs to it alone and ends with it for good. Encodings whose marks may become valid again
     are excluded: expirations, which may be extended, and addresses, which belong to a value.
     """
-    if style.timing is Timing.EXPIRATION or style.speaking is Speaking.IMPLICIT:
+    if style.timing is TimeEncoding.EXPIRATION or style.speaking is AnnotationEncoding.IMPLICIT:
         return {}
     every = list(quads)
     spans, _ = _spans(every)
@@ -309,7 +322,7 @@ def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
     return max(begins, default=BEGINNING), min(ends, default=END)
 
 
-def date(at: int) -> Literal:
+def date_literal(at: int) -> Literal:
     """Return an instant in milliseconds as xsd:dateTime."""
     when = _EPOCH + timedelta(milliseconds=at)
     return Literal(when.isoformat(timespec="milliseconds").replace("+00:00", "Z"), datatype=_DATETIME)

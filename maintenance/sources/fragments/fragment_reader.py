@@ -25,7 +25,7 @@ PER_PAGE = 100
 
 
 @dataclass(eq=False)
-class Counts:
+class FragmentCounts:
     """The known sizes of fragments; the one that was read least recently is forgotten first."""
 
     most: int = 10_000
@@ -35,21 +35,21 @@ class Counts:
     """number of fragments whose count differed from the content of their pages"""
     strays: int = 0
     """number of quads on pages of fragments that they do not belong to"""
-    _known: OrderedDict[QuadPattern, int] = field(default_factory=OrderedDict)
+    _counts: OrderedDict[QuadPattern, int] = field(default_factory=OrderedDict)
 
     def of(self, pattern: QuadPattern) -> int | None:
         """Return the last count of a pattern."""
-        return self._known.get(pattern)
+        return self._counts.get(pattern)
 
-    def tell(self, pattern: QuadPattern, page: Page) -> None:
+    def record(self, pattern: QuadPattern, page: Page) -> None:
         """Record what a page states about its fragment and about the source."""
         self.form, self.strays = page.form, self.strays + page.strays
         self.per_page = max(1, page.per_page or self.per_page)
         if page.count is not None:
-            self._known.pop(pattern, None)
-            self._known[pattern] = page.count
-        if len(self._known) > self.most:
-            self._known.popitem(last=False)
+            self._counts.pop(pattern, None)
+            self._counts[pattern] = page.count
+        if len(self._counts) > self.most:
+            self._counts.popitem(last=False)
 
 
 class AskPage(Protocol):
@@ -65,19 +65,19 @@ class FragmentReader:
 
     start: str
     ask: AskPage
-    counts: Counts
+    counts: FragmentCounts
     most: int
     """the maximum number of triples per request"""
     allowed: frozenset[str] = frozenset()
     """hosts that may be followed besides that of the start page"""
     holding: bool = False
     """request only current data, if the source supports it"""
-    told: list[Validity] = field(default_factory=list)
+    validities: list[Validity] = field(default_factory=list)
     """the validity of every page that was read"""
     read: int = 0
     """number of triples so far"""
     _pages: dict[str, Page] = field(default_factory=dict)
-    _wholes: set[QuadPattern] = field(default_factory=set)
+    _complete: set[QuadPattern] = field(default_factory=set)
 
     def form(self) -> SearchForm:
         """Return the form for fragments, which the start page contains."""
@@ -96,7 +96,7 @@ class FragmentReader:
         known = address in self._pages
         page = self._page(address, pattern)
         if not known:
-            self.counts.tell(pattern, page)
+            self.counts.record(pattern, page)
         return page
 
     def pages(self, pattern: QuadPattern) -> float:
@@ -107,7 +107,7 @@ class FragmentReader:
         page = self.first(pattern)
         return math.inf if page.count is None else max(0, math.ceil(page.count / self.counts.per_page) - 1)
 
-    def whole(self, pattern: QuadPattern) -> list[Quad]:
+    def read_all(self, pattern: QuadPattern) -> list[Quad]:
         """Return the quads of all pages of a fragment."""
         address = self._address(pattern)
         page = self.first(pattern)
@@ -125,12 +125,12 @@ class FragmentReader:
                 raise FetchError(f"malformed: the pages of {pattern} do not end: {said}")
         if page.count is not None and len(set(found)) != self.counts.of(pattern):
             self.counts.liars += 1
-        self._wholes.add(pattern)
+        self._complete.add(pattern)
         return found
 
     def has(self, pattern: QuadPattern) -> bool:
         """Return True if the whole fragment has been read."""
-        return pattern in self._wholes
+        return pattern in self._complete
 
     def service(self, _: str) -> None:
         """Return None: this reader has a single source."""
@@ -144,7 +144,7 @@ class FragmentReader:
             return self._pages[url]
         self._check_host(url)
         page, validity = self.ask(url, pattern)
-        self.told.append(validity)
+        self.validities.append(validity)
         self.read += len(page.quads)
         if self.read > self.most:
             raise FetchError(f"too large: the answer needs more than {self.most} triples (max_size)", refused=True)

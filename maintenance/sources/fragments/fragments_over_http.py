@@ -14,8 +14,8 @@ from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, Page, read_page
-from freshkeeper.maintenance.sources.fragments.fragment_reader import Counts, FragmentReader
-from freshkeeper.maintenance.sources.fragments.needed_fragments import needed
+from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentCounts, FragmentReader
+from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed
 from freshkeeper.maintenance.sources.fragments.page_cache import BYTES_PER_QUAD, PageCache
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.sources.fragments.source_clock import SourceClock
@@ -37,7 +37,7 @@ class FragmentsOverHttp:
     cached: bool = True
     """reuse pages until they expire"""
     wall: Callable[[], float] = time.time
-    counts: Counts = field(default_factory=Counts)
+    counts: FragmentCounts = field(default_factory=FragmentCounts)
     cache: PageCache = field(default_factory=PageCache)
     source_clock: SourceClock = field(default_factory=SourceClock)
 
@@ -45,13 +45,13 @@ class FragmentsOverHttp:
         """Fetch the pages that the query needs, and evaluate it on them."""
 
         reader = self.reader(now, deadline)
-        store = needed(request.query, reader)
+        store = fetch_needed(request.query, reader)
         try:
             rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(request.query)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be evaluated on fragments: {error}", refused=True) from None
-        expires = [told.expires for told in reader.told] if self.dated else []
-        modified = [told.modified for told in reader.told] if self.dated and len(request.keys) == 1 else []
+        expires = [told.expires for told in reader.validities] if self.dated else []
+        modified = [told.modified for told in reader.validities] if self.dated and len(request.keys) == 1 else []
         return Reply(
             rows,
             modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,

@@ -57,7 +57,7 @@ ZERO = ("*", "?")
 _IRI = re.compile(r"<[^>]*>")
 
 
-class Fragments(Protocol):
+class FragmentSource(Protocol):
     """Reads fragments."""
 
     @property
@@ -67,17 +67,17 @@ class Fragments(Protocol):
     def pages(self, pattern: QuadPattern) -> float:
         """Return how many more requests a whole fragment needs."""
 
-    def whole(self, pattern: QuadPattern) -> list[Quad]:
+    def read_all(self, pattern: QuadPattern) -> list[Quad]:
         """Return all quads of a fragment."""
 
     def has(self, pattern: QuadPattern) -> bool:
         """Return True if a fragment needs no request."""
 
-    def service(self, address: str) -> "Fragments | None":
+    def service(self, address: str) -> "FragmentSource | None":
         """Return a reader of one source alone, or None."""
 
 
-def needed(query: str, reader: Fragments, more: bool = False) -> Store:
+def fetch_needed(query: str, reader: FragmentSource, more: bool = False) -> Store:
     """Return a store with everything a query needs; with `more` it will be evaluated on any subset of the store."""
     tree = _tree(query)
     work = _Fetching(reader, tree.source.prologue.text, more)
@@ -88,7 +88,7 @@ def needed(query: str, reader: Fragments, more: bool = False) -> Store:
     return work.store
 
 
-def patterns_in(query: str) -> int:
+def count_patterns(query: str) -> int:
     """Return the number of triple patterns of a query; each needs at least one page."""
     triples = (e.triples for e in _tree(query).deep() if isinstance(e, TriplePattern))
     return sum(map(len, triples))
@@ -118,14 +118,14 @@ class _Bindings:
         """Return these with one more block."""
         return _Bindings((*self.blocks, (text, frozenset(names))))
 
-    def shown(self, names: Iterable[str]) -> "_Bindings":
+    def restricted_to(self, names: Iterable[str]) -> "_Bindings":
         """Return the bindings of only these variables."""
         kept = ((text, own.intersection(names)) for text, own in self.blocks)
         return _Bindings(tuple((text, own) for text, own in kept if own))
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _TripleRequest:
     """One triple pattern; variables are given by name."""
 
     subject: Position
@@ -161,7 +161,7 @@ class _Wanted:
 
 @dataclass(eq=False)
 class _Fetching:
-    reader: Fragments
+    reader: FragmentSource
     prologue: str
     more: bool = False
     """more is fetched than the query is finally evaluated on"""
@@ -179,7 +179,7 @@ class _Fetching:
         for element in elements:
             if isinstance(element, Values):
                 joined = joined.and_(element.text, element.always)
-        left = [one for e in elements if isinstance(e, TriplePattern) for one in _wanted(e, graph)]
+        left = [one for e in elements if isinstance(e, TriplePattern) for one in _triple_requests(e, graph)]
         for variable in (name for one in left for name in set(one.joins.values())):
             self._uses[variable] = self._uses.get(variable, 0) + 1
         while left or blocks:
@@ -216,7 +216,7 @@ class _Fetching:
             name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
             self.group(block.inner, bindings, name)
         elif isinstance(block, Select):
-            self.group(block.inner, bindings.shown(block.passing), graph)
+            self.group(block.inner, bindings.restricted_to(block.passing), graph)
             for inner in block.expressions:
                 self.group(inner, _Bindings(), graph)
         else:
@@ -227,7 +227,7 @@ class _Fetching:
         text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
         return bindings.and_(_in_graph(text, graph), block.always)
 
-    def _alone(self, block: ServiceBlock) -> Fragments | None:
+    def _alone(self, block: ServiceBlock) -> FragmentSource | None:
         return None if block.iri is None else self.reader.service(block.iri)
 
     def _service(self, block: ServiceBlock, bindings: _Bindings) -> None:
@@ -245,13 +245,13 @@ class _Fetching:
             if isinstance(element, (Optional, Minus, Filter, Bind, Lateral)):
                 own = bound_variables([e for e in before if not isinstance(e, (Optional, Minus, Filter, Bind))])
                 for part in element.parts:
-                    self.group(part, joined.shown(own), graph)
+                    self.group(part, joined.restricted_to(own), graph)
 
     def _cheapest(
-        self, wanted: Sequence[_Wanted], bindings: _Bindings
-    ) -> tuple[_Wanted, QuadPattern, dict[str, list[PatternTerm]]]:
+        self, wanted: Sequence[_TripleRequest], bindings: _Bindings
+    ) -> tuple[_TripleRequest, QuadPattern, dict[str, list[PatternTerm]]]:
         """Return the pattern with the fewest requests, as `_narrowed` returns it."""
-        choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
+        choices: list[tuple[float, int, _TripleRequest, QuadPattern, dict[str, list[PatternTerm]]]] = []
         for one in wanted:
             if self.reader.has(one.pattern):
                 return one, one.pattern, {}
@@ -264,7 +264,7 @@ class _Fetching:
         _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
         return one, pattern, values
 
-    def _narrowed(self, one: _Wanted, bindings: _Bindings) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
+    def _narrowed(self, one: _TripleRequest, bindings: _Bindings) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
         """Return the pattern with known single values filled in, and the values of its other variables by role."""
         pattern, values = one.pattern, dict[str, list[PatternTerm]]()
         for role, name in one.variables.items():
@@ -290,7 +290,7 @@ class _Fetching:
             common = values if common is None else common & values
         return sorted(common or (), key=str)
 
-    def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
+    def _fetch(self, one: _TripleRequest, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
         """Fetch the triples of a pattern, as a whole or per value."""
         if isinstance(one.graph, str | NamedNode) and not self.reader.quads:
             raise FetchError(
@@ -298,7 +298,7 @@ class _Fetching:
             )
         for part in _path_parts(one, pattern):
             for each in [part] if isinstance(one.predicate, Path) else self._fragments(part, values):
-                self._add(one, self.reader.whole(each))
+                self._add(one, self.reader.read_all(each))
 
     def _fragments(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
         """Return the fragments of a pattern: the whole, or one per value if that needs fewer requests."""
@@ -312,7 +312,7 @@ class _Fetching:
         """Return the minimum number of requests for these values."""
         return sum(not self.reader.has(_with(pattern, role, term)) for term in values)
 
-    def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
+    def _add(self, one: _TripleRequest, quads: Sequence[Quad]) -> None:
         for quad in quads:
             graph = quad.graph_name if self.reader.quads else DefaultGraph()
             self.store.add(Quad(quad.subject, quad.predicate, quad.object, graph))
@@ -321,11 +321,11 @@ class _Fetching:
                     self._blank.add(one.joins[role])
 
 
-def _wanted(element: TriplePattern, graph: NamedNode | str | None) -> list[_Wanted]:
-    return [_Wanted(*triple, graph) for triple in element.triples]
+def _triple_requests(element: TriplePattern, graph: NamedNode | str | None) -> list[_TripleRequest]:
+    return [_TripleRequest(*triple, graph) for triple in element.triples]
 
 
-def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
+def _path_parts(one: _TripleRequest, pattern: QuadPattern) -> list[QuadPattern]:
     """Return the fragments of a path: all triples of its predicates, or all triples if it may begin anywhere."""
     if not isinstance(one.predicate, Path):
         return [pattern]

@@ -15,7 +15,7 @@ BYTES_PER_QUAD = 600
 
 
 @dataclass(frozen=True)
-class HeldPage:
+class CachedPage:
     """A page with the headers of its response."""
 
     page: Page
@@ -38,42 +38,42 @@ class PageCache:
     """The pages of one source; the oldest are evicted when the cache is full. Safe for use by several threads."""
 
     max_bytes: int = 32_000_000
-    _held: OrderedDict[str, HeldPage] = field(default_factory=OrderedDict)
+    _pages: OrderedDict[str, CachedPage] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: Lock = field(default_factory=Lock)
 
-    def fresh(self, url: str, wall: float) -> HeldPage | None:
+    def fresh(self, url: str, wall: float) -> CachedPage | None:
         """Return a page that has not expired; after the clock was set back nothing counts as fresh."""
         with self._lock:
-            held = self._held.get(url)
+            held = self._pages.get(url)
             return held if held is not None and held.at <= wall < held.until else None
 
     def headers(self, url: str) -> dict[str, str]:
         """Return the headers of a conditional request with the strongest validator."""
         with self._lock:
-            held = self._held.get(url)
+            held = self._pages.get(url)
         told = ((name, held.headers[kind]) for kind, name in PAIRS if held is not None and kind in held.headers)
         return dict([next(told)]) if held is not None and any(kind in held.headers for kind, _ in PAIRS) else {}
 
     def unchanged(self, url: str, answer: Answer) -> Page | None:
         """Return the page that a 304 response refers to, or None."""
         with self._lock:
-            held = self._held.get(url)
+            held = self._pages.get(url)
             return held.page if answer.status == UNCHANGED and held is not None else None
 
-    def keep(self, url: str, page: Page, answer: Answer, now: int, wall: float) -> HeldPage:
+    def keep(self, url: str, page: Page, answer: Answer, now: int, wall: float) -> CachedPage:
         """Store a page if its response allows it; return it with its validity."""
         validity = of_headers(answer.headers, 0, wall)
         lasts = validity.expires / 1000 if validity.expires > 0 else 0.0
         told = of_headers(answer.headers, now, wall)
         with self._lock:
-            old = self._held.pop(url, None)
+            old = self._pages.pop(url, None)
             self._bytes -= old.size if old is not None else 0
             kept = {**(old.headers if old is not None and answer.status == UNCHANGED else {}), **answer.headers}
-            held = HeldPage(page, wall + lasts, told, kept, wall)
+            held = CachedPage(page, wall + lasts, told, kept, wall)
             if "no-store" not in answer.headers.get("cache-control", "").lower():
-                self._held[url] = held
+                self._pages[url] = held
                 self._bytes += held.size
             while self._bytes > self.max_bytes:
-                self._bytes -= self._held.popitem(last=False)[1].size
+                self._bytes -= self._pages.popitem(last=False)[1].size
         return held

@@ -47,11 +47,11 @@ class QuadPattern:
 
     def __str__(self) -> str:
         roles = ("subject", "predicate", "object")
-        written = " ".join(str(getattr(self, role) or f"?{role[0]}") for role in roles)
-        return f"{{ {written} }}"
+        positions = " ".join(str(getattr(self, role) or f"?{role[0]}") for role in roles)
+        return f"{{ {positions} }}"
 
 
-def written(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
+def address_text(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
     """Return a term as in an address, before percent-encoding."""
     if isinstance(term, DefaultGraph):
         return default_graph

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, QuadPattern, written
+from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, QuadPattern, address_text
 
 NOW = "now"
 """The instant of the request, in addresses of current data."""
@@ -34,7 +34,7 @@ class SearchForm:
     def address(self, pattern: QuadPattern) -> str:
         """Return the address of a fragment."""
         given = {
-            self.variables[role]: written(term, self.default_graph)
+            self.variables[role]: address_text(term, self.default_graph)
             for role, term in pattern.terms.items()
             if role in self.variables
         }

@@ -7,47 +7,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.annotated.page_writer import Place
+from freshkeeper.maintenance.annotated.page_writer import PagePosition
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     BEGINNING,
     EXPIRATION,
     FLAT_FINAL,
     FLAT_INITIAL,
-    Held,
-    Speaking,
+    AnnotationEncoding,
     Style,
-    Timing,
-    date,
+    TimedTriple,
+    TimeEncoding,
+    date_literal,
     read_elements,
 )
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
-STYLES = [Style(*both) for both in product(Speaking, Timing)]
+STYLES = [Style(*both) for both in product(AnnotationEncoding, TimeEncoding)]
 NAMES = st.integers(0, 3)
 
 
 def address(pattern: QuadPattern) -> str:
-    return Place("http://e/data", pattern, 1, 1, 0).fragment
+    return PagePosition("http://e/data", pattern, 1, 1, 0).fragment
 
 
 def triple(n: int) -> Triple:
     return Triple(NamedNode(f"http://e/s{n}"), NamedNode(f"http://e/p{n % 2}"), Literal(n))
 
 
-def written(elements: list[Held], style: Style) -> list[Quad]:
-    return [quad for n, held in enumerate(elements) for quad in style.written(held, f"urn:e:{n}", address)]
+def written(elements: list[TimedTriple], style: Style) -> list[Quad]:
+    return [quad for n, held in enumerate(elements) for quad in style.quads(held, f"urn:e:{n}", address)]
 
 
 @given(st.sampled_from(STYLES), st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), max_size=6))
 def test_elements_are_read_as_they_were_written_beside_triples_without_a_time(
     style: Style, spans: list[tuple[int, int]]
 ) -> None:
-    elements = [Held(triple(n), since, since + lasts) for n, (since, lasts) in enumerate(spans)]
+    elements = [TimedTriple(triple(n), since, since + lasts) for n, (since, lasts) in enumerate(spans)]
     plain = Quad(NamedNode("http://e/t"), NamedNode("http://e/p1"), Literal("plain"))
     read = read_elements([plain, *written(elements, style)], style, address)
-    begins = style.timing is not Timing.EXPIRATION
-    expected = {Held(held.triple, held.since if begins else BEGINNING, held.until) for held in elements}
-    assert set(read.held) == expected
+    begins = style.timing is not TimeEncoding.EXPIRATION
+    expected = {TimedTriple(held.triple, held.since if begins else BEGINNING, held.until) for held in elements}
+    assert set(read.elements) == expected
     assert read.plain == [plain]
     assert not read.odd
 
@@ -56,19 +56,19 @@ def test_flat_intervals_are_open_at_the_beginning_and_closed_at_the_end() -> Non
     graph = NamedNode("http://e/g")
     quads = [
         Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(1), graph),
-        Quad(graph, FLAT_INITIAL, date(1000)),
-        Quad(graph, FLAT_FINAL, date(2000)),
+        Quad(graph, FLAT_INITIAL, date_literal(1000)),
+        Quad(graph, FLAT_FINAL, date_literal(2000)),
     ]
-    (held,) = read_elements(quads, Style(Speaking.GRAPH, Timing.FLAT), address).held
+    (held,) = read_elements(quads, Style(AnnotationEncoding.GRAPH, TimeEncoding.FLAT), address).elements
     assert (held.since, held.until) == (1001, 2001)
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking} {style.timing}")
 def test_an_element_that_ends_before_it_begins_is_odd_and_holds_never(style: Style) -> None:
-    quads = written([Held(triple(1), 2000, 1000)], style)
+    quads = written([TimedTriple(triple(1), 2000, 1000)], style)
     read = read_elements(quads, style, address)
-    if style.timing is not Timing.EXPIRATION:
-        assert not read.held
+    if style.timing is not TimeEncoding.EXPIRATION:
+        assert not read.elements
         assert "not after its begin" in read.odd[0]
 
 
@@ -77,21 +77,24 @@ def test_a_time_that_is_none_and_a_graph_without_one_are_odd() -> None:
     element = Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(1), graph)
     assert "has no time" in read_elements([element], style, address).odd[0]
     read = read_elements([element, Quad(graph, EXPIRATION, Literal("soon"))], style, address)
-    assert not [held for held in read.held if held.until > 0]
+    assert not [held for held in read.elements if held.until > 0]
     assert "not a date and time" in read.odd[0]
 
 
-@pytest.mark.parametrize("timing", [Timing.INTERVAL, Timing.FLAT])
-def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing: Timing) -> None:
-    style, spans = Style(Speaking.IMPLICIT, timing), [(1_000, 2_000), (5_000, 6_000), (2_000, 3_000)]
-    read = read_elements(written([Held(triple(1), *span) for span in spans], style), style, address)
-    assert {(held.since, held.until) for held in read.held} == set(spans)
+@pytest.mark.parametrize("timing", [TimeEncoding.INTERVAL, TimeEncoding.FLAT])
+def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing: TimeEncoding) -> None:
+    style, spans = (
+        Style(AnnotationEncoding.IMPLICIT, timing),
+        [(1_000, 2_000), (5_000, 6_000), (2_000, 3_000)],
+    )
+    read = read_elements(written([TimedTriple(triple(1), *span) for span in spans], style), style, address)
+    assert {(held.since, held.until) for held in read.elements} == set(spans)
     assert not read.odd
 
 
-@pytest.mark.parametrize("style", [Style(Speaking.GRAPH, timing) for timing in Timing], ids=str)
+@pytest.mark.parametrize("style", [Style(AnnotationEncoding.GRAPH, timing) for timing in TimeEncoding], ids=str)
 def test_whichever_time_is_none_the_triple_holds_never(style: Style) -> None:
-    quads = written([Held(triple(1), 1_000, 2_000)], style)
+    quads = written([TimedTriple(triple(1), 1_000, 2_000)], style)
     times = [
         n for n, quad in enumerate(quads) if isinstance(quad.object, Literal) and "date" in quad.object.datatype.value
     ]
@@ -102,11 +105,11 @@ def test_whichever_time_is_none_the_triple_holds_never(style: Style) -> None:
             for m, q in enumerate(quads)
         ]
         read = read_elements(broken, style, address)
-        assert not [held for held in read.held if held.until > 0]
-        assert any("not a date and time" in odd for odd in read.odd)
+        assert not [held for held in read.elements if held.until > 0]
+        assert any("not a date_literal and time" in odd for odd in read.odd)
 
 
 def test_several_triples_of_one_graph_share_its_time() -> None:
     style, graph = Style(), NamedNode("http://e/g")
     quads = [Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(n), graph) for n in range(3)]
-    assert len(read_elements([*quads, Quad(graph, EXPIRATION, date(5))], style, address).held) == 3
+    assert len(read_elements([*quads, Quad(graph, EXPIRATION, date_literal(5))], style, address).elements) == 3

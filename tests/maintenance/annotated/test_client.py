@@ -9,11 +9,11 @@ from fragment_sites import FragmentSite, Pages, PageSaid
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
 from terms import text_of
 
-from freshkeeper.maintenance.annotated.page_writer import Place, write_page
+from freshkeeper.maintenance.annotated.page_writer import PagePosition, write_page
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.fetching.http.exchange import Deadline
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, read_term, written
+from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, address_text, read_term
 from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
@@ -72,7 +72,7 @@ def page(
 ) -> bytes:
     asked = pattern or QuadPattern(predicate=NamedNode(f"{E}p"))
     return write_page(
-        data, Place(base, asked, number, per_page, len(data) if total is None else total), "application/trig"
+        data, PagePosition(base, asked, number, per_page, len(data) if total is None else total), "application/trig"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_page_is_used_again_until_it_expires_and_then_asked_for_by_its_etag(
     now[0] += 90_000_000
     assert asking()[1] == 1
     assert len(asking()[0].rows) == 5
-    assert site.server.made == 2, "the form and the fragment, which was said to be unchanged"
+    assert site.server.pages_built == 2, "the form and the fragment, which was said to be unchanged"
 
 
 def test_pages_that_are_not_to_be_used_again_are_asked_for_every_time(
@@ -167,7 +167,7 @@ def test_a_form_whose_template_is_in_another_graph_is_none(
 def test_a_page_in_no_rdf_and_an_error_of_the_server_are_errors(
     pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
 ) -> None:
-    with pytest.raises(FetchError, match="not RDF .content type: text/html"):
+    with pytest.raises(FetchError, match=r"not RDF .content type: text/html"):
         ask(pages(lambda target: (200, {"Content-Type": "text/html"}, b"")).url)()
     with pytest.raises(FetchError, match="503"):
         ask(pages(lambda target: (503, {}, b"")).url)()
@@ -191,7 +191,7 @@ def _paging(pages: Callable[..., Pages], count: int, body: Callable[..., Any]) -
     def said(target: str) -> tuple[int, dict[str, str], bytes]:
         number = int(target.rpartition("page=")[2]) if "page=" in target else 1
         data = body(number)
-        place = Place(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), number, 10, 10**12)
+        place = PagePosition(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), number, 10, 10**12)
         text = write_page(data, place, "application/trig").decode().replace(str(10**12), str(count))
         return 200, TRIG, text.encode()
 
@@ -223,7 +223,9 @@ def test_a_page_that_comes_back_to_itself_is_an_error(
 
     def said(target: str) -> tuple[int, dict[str, str], bytes]:
         text = write_page(
-            quads(10), Place(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), 1, 10, 20), "application/trig"
+            quads(10),
+            PagePosition(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), 1, 10, 20),
+            "application/trig",
         )
         return 200, TRIG, text
 
@@ -274,7 +276,7 @@ def test_named_graphs_are_asked_for_by_name(sites: Callable[..., FragmentSite], 
 def test_terms_in_addresses_are_read_as_they_are_written(term: str) -> None:
     found = read_term(term)
     assert found is not None
-    assert written(found) == term
+    assert address_text(found) == term
 
 
 def test_templates_are_filled_as_they_are_written() -> None:

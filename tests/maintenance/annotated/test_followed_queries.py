@@ -6,8 +6,8 @@ from fragment_queries import PREFIX, QUERIES, SOCIAL, E
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.annotated.following import Following
-from freshkeeper.maintenance.annotated.served_data import Served
+from freshkeeper.maintenance.annotated.following import FollowedQuery
+from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     OBJECT,
     PREDICATE,
@@ -15,10 +15,10 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     STATEMENT,
     SUBJECT,
     TYPE,
-    Held,
-    Speaking,
+    AnnotationEncoding,
     Style,
-    Timing,
+    TimedTriple,
+    TimeEncoding,
 )
 from freshkeeper.maintenance.sources.fragments.vocabulary import RDF
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
@@ -29,10 +29,10 @@ MORE = ":n :label 'followers' . :by :label 'author' . :note :about <urn:freshkee
 DATA = list(parse(f"PREFIX : <{E}> {SOCIAL} . {MORE} .", format=RdfFormat.TURTLE))
 LASTS = 60_000
 STATIC = [quad for quad in DATA if quad.predicate.value not in CHANGING]
-NOW = [Held(quad.triple, START - LASTS, START + LASTS) for quad in DATA if quad.predicate.value in CHANGING]
+NOW = [TimedTriple(quad.triple, START - LASTS, START + LASTS) for quad in DATA if quad.predicate.value in CHANGING]
 DAN = NamedNode(f"{E}dan")
 OTHERS = [
-    Held(Triple(one.triple.subject, one.triple.predicate, value), one.since + move, one.until + move)
+    TimedTriple(Triple(one.triple.subject, one.triple.predicate, value), one.since + move, one.until + move)
     for one in NOW
     for value, move in ((Literal("gone"), -2 * LASTS), (DAN, -2 * LASTS), (Literal("to come"), 2 * LASTS))
 ]
@@ -73,7 +73,7 @@ IDS = [f"{style.speaking}-{style.timing}" for style in STYLES]
 @pytest.mark.parametrize("style", STYLES, ids=IDS)
 @pytest.mark.parametrize("history", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_query_has_the_rows_of_what_holds_in_every_style(style: Style, history: bool) -> None:
-    if history and style.timing is Timing.EXPIRATION:
+    if history and style.timing is TimeEncoding.EXPIRATION:
         pytest.skip("an expiration has no history")
     for query in [*QUERIES, *HARD]:
         time = Time()
@@ -93,7 +93,9 @@ SELECT * { ?x ?p ?y }
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("style", [style for style in STYLES if style.speaking is not Speaking.GRAPH], ids=str)
+@pytest.mark.parametrize(
+    "style", [style for style in STYLES if style.speaking is not AnnotationEncoding.GRAPH], ids=str
+)
 def test_graphs_are_the_datas_own_where_no_graph_says_times(style: Style) -> None:
     told = parse(
         f"PREFIX : <{E}> :minutes {{ :ann :says :bob . :bob :says :cyd ; :n 99 }} :notes {{ :cyd :says :ann }}",
@@ -110,10 +112,15 @@ def test_graphs_are_the_datas_own_where_no_graph_says_times(style: Style) -> Non
 
 def test_a_service_asks_one_of_the_sources_alone() -> None:
     time, other = Time(), "http://other/data"
-    people = [Held(one.triple, one.since, one.until + 1) for one in NOW if one.triple.predicate.value == f"{E}n"]
-    more = [Held(Triple(one.triple.subject, one.triple.predicate, Literal(1)), one.since, one.until) for one in people]
+    people = [TimedTriple(one.triple, one.since, one.until + 1) for one in NOW if one.triple.predicate.value == f"{E}n"]
+    more = [
+        TimedTriple(Triple(one.triple.subject, one.triple.predicate, Literal(1)), one.since, one.until)
+        for one in people
+    ]
     first = source_of(annotated(STATIC, more, Style()), time)
-    second = source_of(annotated([], people, Style(Speaking.SINGLETON, Timing.FLAT)), time, address=other)
+    second = source_of(
+        annotated([], people, Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)), time, address=other
+    )
     both = [Literal(1), *(one.triple.object for one in people if one.triple.subject == NamedNode(f"{E}ann"))]
     for query, wanted in (
         (f"SELECT ?n {{ ?x :by :ann SERVICE <{other}> {{ :ann :n ?n }} }}", both[1:]),
@@ -130,13 +137,13 @@ def test_a_service_asks_one_of_the_sources_alone() -> None:
         assert START + LASTS <= moment.until <= START + LASTS + 1
 
 
-@pytest.mark.parametrize("speaking", [Speaking.STAR, Speaking.REIFICATION])
-def test_what_is_said_of_a_triple_without_a_time_ends_it_not(speaking: Speaking) -> None:
+@pytest.mark.parametrize("speaking", [AnnotationEncoding.STAR, AnnotationEncoding.REIFICATION])
+def test_what_is_said_of_a_triple_without_a_time_ends_it_not(speaking: AnnotationEncoding) -> None:
     boss = next(quad for quad in STATIC if quad.predicate.value == f"{E}boss")
     mark = NamedNode("urn:remark")
     said = {
-        Speaking.STAR: [Quad(mark, REIFIES, boss.triple)],
-        Speaking.REIFICATION: [
+        AnnotationEncoding.STAR: [Quad(mark, REIFIES, boss.triple)],
+        AnnotationEncoding.REIFICATION: [
             Quad(mark, TYPE, STATEMENT),
             Quad(mark, SUBJECT, boss.subject),
             Quad(mark, PREDICATE, boss.predicate),
@@ -149,8 +156,8 @@ def test_what_is_said_of_a_triple_without_a_time_ends_it_not(speaking: Speaking)
 
 
 def test_singleton_properties_may_be_said_by_rdfs_own_name() -> None:
-    style = Style(Speaking.SINGLETON, Timing.INTERVAL, NamedNode(f"{RDF}singletonPropertyOf"))
-    for known in (None, Style(Speaking.SINGLETON, Timing.INTERVAL)):
+    style = Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL, NamedNode(f"{RDF}singletonPropertyOf"))
+    for known in (None, Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL)):
         for query in QUERIES:
             source = source_of(annotated(STATIC, HELD, style), Time(), known)
             assert bag(evaluated(source, PREFIX + query)) == bag(true_rows(STATIC, HELD, START, PREFIX + query)), query
@@ -158,7 +165,9 @@ def test_singleton_properties_may_be_said_by_rdfs_own_name() -> None:
 
 def test_an_open_query_is_asked_again_when_what_it_found_expires() -> None:
     time = Time()
-    following = Following(AnnotatedQuery([source_of(annotated(STATIC, HELD, Style()), time)], "SELECT * { ?x ?p ?y }"))
+    following = FollowedQuery(
+        AnnotatedQuery([source_of(annotated(STATIC, HELD, Style()), time)], "SELECT * { ?x ?p ?y }")
+    )
     seen = []
     for delivered in following.run(time.sleep):
         at = delivered.moment.at
@@ -172,7 +181,12 @@ def test_an_open_query_is_asked_again_when_what_it_found_expires() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "style", [Style(Speaking.GRAPH, Timing.FLAT), Style(Speaking.SINGLETON, Timing.INTERVAL)], ids=str
+    "style",
+    [
+        Style(AnnotationEncoding.GRAPH, TimeEncoding.FLAT),
+        Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL),
+    ],
+    ids=str,
 )
 def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_history(style: Style) -> None:
     requests = {}
@@ -181,8 +195,8 @@ def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_his
         source = source_of(annotated(static, held, style, history=True), time, per_page=4)
         source.holding = False  # as of a server that knows no form for what holds now
         if not keeps:
-            source.leave_over = lambda found, at: None  # type: ignore[method-assign]
-        following = Following(AnnotatedQuery([source], DEPARTURES))
+            source.keep_ended = lambda found, at: None  # type: ignore[method-assign]
+        following = FollowedQuery(AnnotatedQuery([source], DEPARTURES))
         for delivered in following.run(time.sleep):
             at = delivered.moment.at
             assert bag(delivered.rows) == bag(true_rows(static, held, at, DEPARTURES))
@@ -190,22 +204,22 @@ def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_his
                 break
         requests[keeps] = delivered.moment.requests
     marks = 60 / 4  # pages of a predicate's history
-    assert requests[True] < 2 * marks * (1 if style.speaking is Speaking.GRAPH else 2) + 12
+    assert requests[True] < 2 * marks * (1 if style.speaking is AnnotationEncoding.GRAPH else 2) + 12
     assert requests[False] > 1.8 * requests[True]
 
 
 def test_a_source_that_uses_a_mark_again_is_believed() -> None:
-    style, graph = Style(Speaking.GRAPH, Timing.INTERVAL), "urn:g"
+    style, graph = Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), "urn:g"
     triple = NOW[0].triple
-    early, late = Held(triple, START, START + LASTS), Held(triple, START + 2 * LASTS, START + 3 * LASTS)
+    early, late = TimedTriple(triple, START, START + LASTS), TimedTriple(triple, START + 2 * LASTS, START + 3 * LASTS)
     time = Time()
-    source = source_of(Served([*style.written(early, graph, str)]), time, style)
+    source = source_of(StaticData([*style.quads(early, graph, str)]), time, style)
     asked = AnnotatedQuery([source], f"SELECT * {{ ?x <{triple.predicate.value}> ?y }}")
     parts, rows = asked.parts(), []
     for at in (START, START + LASTS, START + 2 * LASTS):
         time.ms = max(time.ms, at)
         if at == START + 2 * LASTS:
-            again = source_of(Served([*style.written(late, graph, str)]), time, style)
+            again = source_of(StaticData([*style.quads(late, graph, str)]), time, style)
             source.client.pool, source.client.cache = again.client.pool, again.client.cache
         rows.append(len(asked.evaluate(parts).rows))
     assert rows == [1, 0, 1]

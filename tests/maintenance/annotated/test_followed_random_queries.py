@@ -14,7 +14,7 @@ from query_runner import outcome
 from query_runner import quads as facts
 
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple, TimeEncoding
 
 LASTS = 60_000
 
@@ -30,7 +30,7 @@ class Followed(query_runner.Remote):
             style = STYLES[Followed.asked % len(STYLES)]
             static, held = _parted(facts(self.case.world.remote(self.name, now)), Random(f"{query}{now}"))
             time = Time()
-            history = style.timing is not Timing.EXPIRATION and Followed.asked % 2 == 0
+            history = style.timing is not TimeEncoding.EXPIRATION and Followed.asked % 2 == 0
             source = source_of(annotated(static, held, style, history), time, style, per_page=3)
             source.holding = False
             found = evaluated(source, query)
@@ -39,7 +39,7 @@ class Followed(query_runner.Remote):
         return super().__call__(query, now)
 
 
-def _parted(quads: Sequence[Quad], random: Random) -> tuple[list[Quad], list[Held]]:
+def _parted(quads: Sequence[Quad], random: Random) -> tuple[list[Quad], list[TimedTriple]]:
     """What is static, and what holds now or did before: values of each other."""
     predicates = sorted({quad.predicate for quad in quads}, key=str)
     changing = {predicate for predicate in predicates if random.random() < 0.6}
@@ -48,9 +48,13 @@ def _parted(quads: Sequence[Quad], random: Random) -> tuple[list[Quad], list[Hel
     for quad in quads:
         if quad.predicate in changing:
             other = random.choice(quads)
-            held.append(Held(quad.triple, START - LASTS, START + LASTS))
-            held.append(Held(Triple(quad.subject, quad.predicate, other.object), START - 3 * LASTS, START - 2 * LASTS))
-            held.append(Held(Triple(other.subject, quad.predicate, quad.object), START + LASTS, START + 2 * LASTS))
+            held.append(TimedTriple(quad.triple, START - LASTS, START + LASTS))
+            held.append(
+                TimedTriple(Triple(quad.subject, quad.predicate, other.object), START - 3 * LASTS, START - 2 * LASTS)
+            )
+            held.append(
+                TimedTriple(Triple(other.subject, quad.predicate, quad.object), START + LASTS, START + 2 * LASTS)
+            )
     return static, held
 
 

@@ -13,9 +13,9 @@ from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import solutions
 
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData, read_elements_file
-from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, Moment
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.annotated.following import Following, Pauses
+from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
@@ -26,7 +26,12 @@ from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, Deadlin
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.query.model import Operator
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import (
+    AnnotationEncoding,
+    Style,
+    TimedTriple,
+    TimeEncoding,
+)
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.trace.trains import trains
 
@@ -43,11 +48,11 @@ def world(
     lasts: int = 10_000,
     until: int = 600_000,
     clock: Time | None = None,
-    elements: list[Held] | None = None,
+    elements: list[TimedTriple] | None = None,
     history: bool = False,
     found: bool = False,
     **more: Any,
-) -> tuple[Time, list[Held], list[Quad], InProcessPool, Callable[..., Any]]:
+) -> tuple[Time, list[TimedTriple], list[Quad], InProcessPool, Callable[..., Any]]:
     time = clock or Time()
     static, held = trains(number, lasts, START + until, START - START % lasts)
     held = held if elements is None else elements
@@ -61,7 +66,7 @@ def world(
     return time, held, static, pool, partial(AnnotatedQuery, [source], **more)
 
 
-def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[tuple[str, ...]]:
+def true_at(held: list[TimedTriple], static: list[Quad], at: int) -> Counter[tuple[str, ...]]:
     """What the query answers at an instant of the source's clock, by its elements."""
     now = {
         (h.triple.subject, h.triple.predicate.value.removeprefix(T)): h.triple.object
@@ -75,7 +80,7 @@ def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[tuple[str,
     return Counter(tuple(map(str, row)) for row in rows if None not in row)
 
 
-def rows_of(moment: Moment) -> Counter[tuple[str, ...]]:
+def rows_of(moment: CurrentAnswers) -> Counter[tuple[str, ...]]:
     names = ("id", "delay", "platform", "sign", "route", "at")
     return Counter(tuple(str(row[name]) for name in names) for row in moment.rows)
 
@@ -83,7 +88,7 @@ def rows_of(moment: Moment) -> Counter[tuple[str, ...]]:
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
 def test_answers_are_true_in_every_style_at_every_expiry(style: Style) -> None:
     time, held, static, _, source = world(style, number=5)
-    following = Following(source(QUERY), pauses=Pauses(skew=10))
+    following = FollowedQuery(source(QUERY), pauses=Pauses(skew=10))
     for n, delivered in enumerate(following.run(time.sleep)):
         moment = delivered.moment
         assert following.parts is not None
@@ -103,7 +108,7 @@ def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_: int, minute
     time = Time(ahead=ahead)
     time.ms += 20_000
     time, held, static, pool, source = world(number=trains_, until=minutes * 60_000 + 60_000, clock=time)
-    following = Following(source(QUERY), pauses=Pauses(skew=100))
+    following = FollowedQuery(source(QUERY), pauses=Pauses(skew=100))
     began, wrong = time.ms, 0
     for delivered in following.run(time.sleep):
         at = time.ms + time.ahead
@@ -135,7 +140,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change() -> None:
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     for style in STYLES:
         time, *_, source = world(style, elements=held, number=2)
-        following = Following(source(QUERY))
+        following = FollowedQuery(source(QUERY))
         seen = []
         for delivered in following.run(time.sleep):
             seen.append(len(delivered.rows))
@@ -146,7 +151,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change() -> None:
 
 def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire() -> None:
     time, _, _, pool, source = world()
-    following = Following(source(QUERY))
+    following = FollowedQuery(source(QUERY))
     for delivered in following.run(time.sleep):
         last = delivered.moment
         if following.evaluations == 4:
@@ -172,10 +177,10 @@ def test_what_changes_may_be_said_by_hand() -> None:
 
 def test_where_nothing_holds_it_backs_off_and_comes_back() -> None:
     _, held = trains(2, 10_000, START + 10_000, START)
-    later = [Held(one.triple, one.since + 60_000, one.until + 260_000) for one in held]
+    later = [TimedTriple(one.triple, one.since + 60_000, one.until + 260_000) for one in held]
     for twice, most in ((False, 9), (True, 40)):
         time, *_, source = world(elements=[*held, *later], number=2)
-        following = Following(source(QUERY), pauses=Pauses(twice=twice))
+        following = FollowedQuery(source(QUERY), pauses=Pauses(twice=twice))
         seen = []
         for delivered in following.run(time.sleep):
             seen.append(len(delivered.rows))
@@ -190,7 +195,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     time, held, static, pool, source = world()
-    following = Following(source(QUERY))
+    following = FollowedQuery(source(QUERY))
     exchange, away = pool.exchange, range(START + 15_000, START + 45_000)
 
     def failing(call: Call, deadline: Deadline) -> Answer:
@@ -212,7 +217,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
 def test_new_and_gone_answers() -> None:
     time, *_, source = world(number=3)
     for operator, counts in ((Operator.ISTREAM, [3, 3]), (Operator.DSTREAM, [0, 3])):
-        following = Following(source(QUERY), operator)
+        following = FollowedQuery(source(QUERY), operator)
         found = []
         for delivered in following.run(time.sleep):
             found.append(len(delivered.rows))
@@ -223,7 +228,7 @@ def test_new_and_gone_answers() -> None:
 
 def test_jitter_delays_and_never_hastens() -> None:
     time, *_, source = world()
-    following = Following(source(QUERY), pauses=Pauses(skew=50, jitter=500), random=Random(1))
+    following = FollowedQuery(source(QUERY), pauses=Pauses(skew=50, jitter=500), random=Random(1))
     untils, ats = [], []
     for delivered in following.run(time.sleep):
         ats.append(delivered.moment.at)
@@ -234,10 +239,10 @@ def test_jitter_delays_and_never_hastens() -> None:
 
 
 @pytest.mark.parametrize("holding", [True, False])
-@pytest.mark.parametrize("style", [style for style in STYLES if style.timing is not Timing.EXPIRATION], ids=str)
+@pytest.mark.parametrize("style", [style for style in STYLES if style.timing is not TimeEncoding.EXPIRATION], ids=str)
 def test_a_history_that_is_kept_changes_no_answer(style: Style, holding: bool) -> None:
     time, held, static, _, source = world(style, number=2, history=True)
-    following = Following(source(QUERY))
+    following = FollowedQuery(source(QUERY))
     following.query.sources[0].holding = holding
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
@@ -248,7 +253,7 @@ def test_a_history_that_is_kept_changes_no_answer(style: Style, holding: bool) -
 
 def test_a_query_of_static_data_alone_is_answered_once() -> None:
     time, *_, source = world()
-    following = Following(source(f"SELECT * {{ ?id <{T}headSign> ?sign }}"))
+    following = FollowedQuery(source(f"SELECT * {{ ?id <{T}headSign> ?sign }}"))
     assert [len(delivered.rows) for delivered in following.run(time.sleep)] == [10]
 
 
@@ -270,7 +275,11 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
     from pyoxigraph import Quad, Store
 
     query = f"PREFIX t: <{T}> SELECT * {{ {pattern} }}"
-    for style in (Style(), Style(Speaking.SINGLETON, Timing.FLAT), Style(Speaking.IMPLICIT, Timing.INTERVAL)):
+    for style in (
+        Style(),
+        Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
+        Style(AnnotationEncoding.IMPLICIT, TimeEncoding.INTERVAL),
+    ):
         _, held, static, _, source = world(style)
         asked = source(query)
         moment = asked.evaluate(asked.parts())
@@ -292,7 +301,10 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
         ("SELECT * { GRAPH ?g { ?s <a:p> ?o } }", "not part of the data"),
         ("SELECT * { SERVICE <http://other/> { ?s <a:p> ?o } }", "--source; there is http://source/data"),
         ("SELECT * { SERVICE ?any { ?s <a:p> ?o } }", "SERVICE .any is not a followed source"),
-        ("SELECT * { SERVICE <http://source/data> { GRAPH <a:g> { ?s <a:p> ?o } } }", "GRAPH is not supported inside SERVICE"),
+        (
+            "SELECT * { SERVICE <http://source/data> { GRAPH <a:g> { ?s <a:p> ?o } } }",
+            "GRAPH is not supported inside SERVICE",
+        ),
         ("SELECT * { SERVICE <http://source/data> { ?s <a:p> ?o } GRAPH ?g { ?s <a:p> ?o } }", "name the graph"),
         ("SELECT * FROM <a:g> { ?s <a:p> ?o }", "FROM is not supported"),
         ("ASK { ?s <a:p> ?o }", "not a SELECT"),
@@ -346,9 +358,11 @@ def test_how_times_are_said_is_found_by_asking(style: Style) -> None:
 
 def test_a_source_that_says_times_in_two_ways_must_be_told_which() -> None:
     *_, pool, source = world(found=True)
-    flat = Style(Speaking.SINGLETON, Timing.FLAT)
-    quads = flat.written(
-        Held(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000), "urn:other", str
+    flat = Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
+    quads = flat.quads(
+        TimedTriple(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000),
+        "urn:other",
+        str,
     )
     assert isinstance(pool.server, FragmentServer)
     assert isinstance(pool.server.data, AnnotatedData)
@@ -360,7 +374,7 @@ def test_a_source_that_says_times_in_two_ways_must_be_told_which() -> None:
 def test_times_that_are_said_only_later_are_found_later() -> None:
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     time, _, static, _, source = world(elements=held, number=2, found=True)
-    following, seen = Following(source(QUERY)), []
+    following, seen = FollowedQuery(source(QUERY)), []
     for delivered in following.run(time.sleep):
         seen.append(len(delivered.rows))
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
@@ -369,10 +383,10 @@ def test_times_that_are_said_only_later_are_found_later() -> None:
     assert seen[-1] == 2
 
 
-@pytest.mark.parametrize("style", [Style(), Style(Speaking.SINGLETON, Timing.FLAT)], ids=str)
+@pytest.mark.parametrize("style", [Style(), Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)], ids=str)
 def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Style) -> None:
     time, held, static, pool, source = world(style, number=20, until=900_000, history=True)
-    following, sent = Following(source(QUERY)), []
+    following, sent = FollowedQuery(source(QUERY)), []
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         sent.append(delivered.moment.requests)
@@ -384,9 +398,9 @@ def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Styl
 
 def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later() -> None:
     time, held, static, pool, source = world(number=5)
-    following, asked = Following(source(QUERY, ledger=Ledger(BudgetRule.of(3, bank=6)))), []
+    following, asked = FollowedQuery(source(QUERY, ledger=Ledger(BudgetRule.of(3, bank=6)))), []
     said: list[str] = []
-    following.tell = said.append
+    following.report = said.append
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         assert following.query.ledger is not None
@@ -420,17 +434,17 @@ def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first() -> Non
     time, held, static, *_ = world(number=5)
     first = [one for one in held if one.triple.predicate.value == f"{T}delay"]
     other = [one for one in held if one.triple.predicate.value == f"{T}platform"]
-    flat = Style(Speaking.SINGLETON, Timing.FLAT)
+    flat = Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
 
-    def served(elements: list[Held], quads: list[Quad], style: Style, ahead: int) -> AnnotatedSource:
-        moved = [Held(one.triple, one.since + ahead, one.until + ahead) for one in elements]
+    def served(elements: list[TimedTriple], quads: list[Quad], style: Style, ahead: int) -> AnnotatedSource:
+        moved = [TimedTriple(one.triple, one.since + ahead, one.until + ahead) for one in elements]
         server = FragmentServer(AnnotatedData(quads, moved, style), lambda: time.ms + ahead, "/data")
         pool = InProcessPool(server, time, ahead)
         client = FragmentsOverHttp("http://source/data", pool=pool, wall=lambda: time.ms / 1000)
         return AnnotatedSource(client)
 
     sources = [served(first, static[:9], Style(), 0), served(other, static[9:], flat, 60_000)]
-    following = Following(AnnotatedQuery(sources, QUERY), pauses=Pauses(skew=1_500))
+    following = FollowedQuery(AnnotatedQuery(sources, QUERY), pauses=Pauses(skew=1_500))
     for delivered in following.run(time.sleep):
         assert delivered.moment.since <= delivered.moment.at < delivered.moment.until
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)

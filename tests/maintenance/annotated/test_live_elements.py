@@ -12,9 +12,9 @@ from terms import text_of
 from freshkeeper.maintenance.annotated.annotated_data import SHORT_NOTICE, AnnotatedData, read_element
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.annotated.live_elements import LiveElements
-from freshkeeper.maintenance.annotated.served_data import Serving
+from freshkeeper.maintenance.annotated.served_data import ServableData
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held
+from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 
@@ -27,11 +27,11 @@ def line(since: int, until: int, value: str, predicate: str = "delay") -> str:
     return f'{since}\t{until}\t<{E}t> <{E}{predicate}> "{value}" .'
 
 
-def held(since: int, until: int, value: str, predicate: str = "delay") -> Held:
+def held(since: int, until: int, value: str, predicate: str = "delay") -> TimedTriple:
     return read_element(line(since, until, value, predicate), "here")
 
 
-def delays(data: Serving, now: int) -> list[str]:
+def delays(data: ServableData, now: int) -> list[str]:
     quads, _ = data.slice(DELAY, 0, 10, now)
     return [text_of(quad.object) for quad in quads]
 
@@ -96,7 +96,7 @@ def test_of_a_history_what_holds_now_is_a_fragment_of_its_own() -> None:
 def test_a_file_that_grows_is_followed_and_lines_that_are_none_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "delays.tsv"
     said: list[str] = []
-    came: list[Held] = []
+    came: list[TimedTriple] = []
     file.write_text(line(1, 2, "a") + "\nnonsense\n" + line(3, 4, "b")[:20])
 
     def grows() -> bool:
@@ -104,7 +104,7 @@ def test_a_file_that_grows_is_followed_and_lines_that_are_none_are_counted(tmp_p
             more.write(line(3, 4, "b")[20:] + "\n")
         return len(came) < 2
 
-    def comes(held: Sequence[Held]) -> list[str]:
+    def comes(held: Sequence[TimedTriple]) -> list[str]:
         came.extend(held)
         return [""] * len(held)
 
@@ -119,7 +119,7 @@ def test_a_connection_is_read_and_made_again_when_it_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         came, enough = [], threading.Event()
 
-        def take(held: list[Held]) -> list[str]:
+        def take(held: list[TimedTriple]) -> list[str]:
             came.extend(held)
             if len(came) == 3:
                 enough.set()

@@ -15,11 +15,11 @@ from query_runner import quads as facts
 from terms import Term, solutions
 
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-from freshkeeper.maintenance.annotated.served_data import Served
+from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
-from freshkeeper.maintenance.sources.fragments.needed_fragments import needed, patterns_in
+from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed, count_patterns
 
 TRAINS = [
     line
@@ -30,7 +30,7 @@ TRAINS = [
 
 def site(turtle: str, per_page: int = 100) -> tuple[FragmentServer, list[Quad]]:
     quads = list(parse(f"PREFIX : <{E}> {turtle} .", format=RdfFormat.TURTLE))
-    return FragmentServer(Served(quads), lambda: 0, "/data", per_page), quads
+    return FragmentServer(StaticData(quads), lambda: 0, "/data", per_page), quads
 
 
 def rows(store: Store, query: str) -> Counter[object]:
@@ -40,7 +40,7 @@ def rows(store: Store, query: str) -> Counter[object]:
 
 def asked_of(server: FragmentServer, query: str, **more: str) -> tuple[Counter[object], list[str]]:
     asked: list[str] = []
-    store = needed(PREFIX + query, reader_of(server, asked, **more))
+    store = fetch_needed(PREFIX + query, reader_of(server, asked, **more))
     return rows(store, query), asked
 
 
@@ -95,7 +95,7 @@ def test_a_literal_that_a_store_writes_its_own_way_is_found_as_the_source_writes
 
 def test_blank_nodes_of_our_server_have_names_so_that_they_join() -> None:
     quads = [Quad(BlankNode("b"), NamedNode(f"{E}{p}"), NamedNode(f"{E}o")) for p in "pq"]
-    server = FragmentServer(Served(quads), lambda: 0, "/data", 1)
+    server = FragmentServer(StaticData(quads), lambda: 0, "/data", 1)
     assert sum(asked_of(server, "SELECT * { ?x :p ?y ; :q ?y }")[0].values()) == 1
 
 
@@ -106,7 +106,7 @@ def test_a_pattern_that_asks_for_a_service_inside_is_refused() -> None:
 
 
 def test_the_pages_of_a_query_are_at_least_its_triple_patterns() -> None:
-    assert patterns_in("SELECT * { ?x <a:p> ?y ; <a:q> ?z OPTIONAL { ?z <a:r> [ <a:s> 1 ] } }") == 4
+    assert count_patterns("SELECT * { ?x <a:p> ?y ; <a:q> ?z OPTIONAL { ?z <a:r> [ <a:s> 1 ] } }") == 4
 
 
 class Both(query_runner.Remote):
@@ -116,8 +116,8 @@ class Both(query_runner.Remote):
 
     def __call__(self, query: str, now: int) -> list[Mapping[str, Term]]:
         whole = super().__call__(query, now)
-        server = FragmentServer(Served(facts(self.case.world.remote(self.name, now))), lambda: 0, "/data", 3)
-        store = needed(query, reader_of(server))
+        server = FragmentServer(StaticData(facts(self.case.world.remote(self.name, now))), lambda: 0, "/data", 3)
+        store = fetch_needed(query, reader_of(server))
         found = solutions(store.query(rewrite_for_pyoxigraph(query)))
         names = [variable.value for variable in found.variables]
         rows = [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]

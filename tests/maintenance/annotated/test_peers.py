@@ -14,12 +14,17 @@ from pyoxigraph import Literal, Quad, RdfFormat, Store, Triple, parse, serialize
 from terms import solutions
 
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
-from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, Moment
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fetching.http.exchange import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.annotations import TMP
-from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import (
+    AnnotationEncoding,
+    Style,
+    TimedTriple,
+    TimeEncoding,
+)
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.transport import Request
 
@@ -98,22 +103,24 @@ def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_ei
         assert len(sent) <= 12
 
 
-GRAPHS = Style(Speaking.GRAPH, Timing.INTERVAL)
+GRAPHS = Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL)
 CHANGING = {f"{E}n", f"{E}knows"}
 
 
-def annotated(at: int, style: Style = GRAPHS) -> tuple[list[Quad], list[Held], list[Quad]]:
+def annotated(at: int, style: Style = GRAPHS) -> tuple[list[Quad], list[TimedTriple], list[Quad]]:
     """The data with two predicates that hold now, and a year ago were others."""
     year = 31_536_000_000
     static = [quad for quad in DATA if quad.predicate.value not in CHANGING]
     now = [quad.triple for quad in DATA if quad.predicate.value in CHANGING]
     gone = [Triple(t.subject, t.predicate, Literal("gone")) for t in now]
-    held = [Held(t, at - year, at + year) for t in now] + [Held(t, at - 2 * year, at - year) for t in gone]
-    marked = (q for n, one in enumerate(held) for q in style.written(one, f"urn:element:{n}", str))
+    held = [TimedTriple(t, at - year, at + year) for t in now] + [
+        TimedTriple(t, at - 2 * year, at - year) for t in gone
+    ]
+    marked = (q for n, one in enumerate(held) for q in style.quads(one, f"urn:element:{n}", str))
     return static, held, [*static, *marked]
 
 
-def followed(url: str) -> dict[str, Moment]:
+def followed(url: str) -> dict[str, CurrentAnswers]:
     """The thirty queries by our client."""
     client, found = FragmentsOverHttp(url), {}
     source = AnnotatedSource(client)  # how times are said is found
@@ -128,7 +135,11 @@ def followed(url: str) -> dict[str, Moment]:
 
 @pytest.mark.parametrize(
     "style",
-    [GRAPHS, Style(Speaking.SINGLETON, Timing.FLAT), Style(Speaking.REIFICATION, Timing.INTERVAL)],
+    [
+        GRAPHS,
+        Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
+        Style(AnnotationEncoding.REIFICATION, TimeEncoding.INTERVAL),
+    ],
     ids=lambda style: style.speaking,
 )
 def test_the_rows_of_thirty_queries_over_annotated_data_are_those_of_what_holds_now_on_either_server(

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response, negotiated
+from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer, negotiated
 from freshkeeper.maintenance.annotated.http_listener import MAX_HEAD_BYTES
-from freshkeeper.maintenance.annotated.served_data import FOREVER, Served
+from freshkeeper.maintenance.annotated.served_data import FOREVER, StaticData
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
@@ -26,12 +26,12 @@ def quads(n: int) -> list[Quad]:
 
 
 def server(n: int = 25, per_page: int = 10) -> FragmentServer:
-    return FragmentServer(Served(quads(n)), lambda: 1_000_000, "/data", per_page)
+    return FragmentServer(StaticData(quads(n)), lambda: 1_000_000, "/data", per_page)
 
 
 def got(
     target: str, served: FragmentServer | None = None, accept: str = "", coding: str = "", known: str = ""
-) -> Response:
+) -> FragmentResponse:
     headers = {"host": "e.org", "accept": accept, "accept-encoding": coding} | (
         {"if-none-match": known} if known else {}
     )
@@ -69,7 +69,7 @@ def test_patterns_ask_for_literals_and_variables_as_people_write_them() -> None:
 def test_caching_says_how_long_a_page_holds() -> None:
     assert "max-age=86400" in got("/data").headers["Cache-Control"]
 
-    class Changing(Served):
+    class Changing(StaticData):
         until_: int | None = 1_007_900
 
         def until(self, pattern: QuadPattern, now: int) -> int | None:
@@ -97,7 +97,7 @@ def test_held_pages_are_not_made_again() -> None:
     served = server()
     for _ in range(5):
         got("/data", served)
-    assert (served.requests, served.made) == (5, 1)
+    assert (served.requests, served.pages_built) == (5, 1)
 
 
 def test_formats_are_negotiated() -> None:
@@ -179,12 +179,12 @@ def test_what_is_no_request_ends_its_connection(sent: bytes, status: bytes, site
 
 
 def test_data_that_does_not_change_never_ends() -> None:
-    assert Served(quads(1)).until(QuadPattern(), 0) == FOREVER
+    assert StaticData(quads(1)).until(QuadPattern(), 0) == FOREVER
 
 
 def test_a_format_that_cannot_say_it_is_not_acceptable() -> None:
     triple = Triple(NamedNode(f"{E}s"), NamedNode(f"{E}p"), Literal("o"))
-    data = Served([Quad(NamedNode(f"{E}r"), NamedNode(f"{E}reifies"), triple)])
+    data = StaticData([Quad(NamedNode(f"{E}r"), NamedNode(f"{E}reifies"), triple)])
     served = FragmentServer(data, lambda: 0, "/data")
     assert got("/data", served, accept="application/ld+json").status.startswith("406")
     assert got("/data", served).status.startswith("200")

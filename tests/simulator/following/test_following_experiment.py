@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, Style, TimeEncoding
 from freshkeeper.simulator.following.annotation_ways import Way, measured, ways
 from freshkeeper.simulator.following.following_config import FollowingExperiment, load
 from freshkeeper.simulator.following.following_report import later, rows_of, write_report
 
-SMALL = FollowingExperiment(trains=4, changes=12, speaking=[Speaking.GRAPH], timing=[Timing.INTERVAL], clients=[])
+SMALL = FollowingExperiment(
+    trains=4, changes=12, speaking=[AnnotationEncoding.GRAPH], timing=[TimeEncoding.INTERVAL], clients=[]
+)
 
 
 @pytest.mark.parametrize("way", list(ways(SMALL)), ids=lambda way: f"{way.history} {way.cached}")
@@ -24,13 +26,16 @@ def test_every_evaluation_has_the_rows_of_the_query(way: Way) -> None:
 
 def test_a_history_that_is_read_whole_takes_more_and_more_and_what_holds_now_does_not() -> None:
     many = SMALL.model_copy(update={"trains": 20})
-    whole, now = (measured(many, Way(Style(Speaking.GRAPH, Timing.INTERVAL), h, cached=True)) for h in ("whole", "now"))
+    whole, now = (
+        measured(many, Way(Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), h, cached=True))
+        for h in ("whole", "now")
+    )
     assert whole[-1].kilobytes > 2 * whole[1].kilobytes
     assert now[-1].kilobytes < 1.1 * now[1].kilobytes
 
 
 def test_pictures_tables_and_a_page_are_written(tmp_path: Path) -> None:
-    small = SMALL.model_copy(update={"changes": 2, "history": ["dropped"], "timing": [Timing.EXPIRATION]})
+    small = SMALL.model_copy(update={"changes": 2, "history": ["dropped"], "timing": [TimeEncoding.EXPIRATION]})
     found = [one for way in ways(small) for one in measured(small, way)]
     page = write_report(tmp_path, "Trains & times", "freshkeeper simulate x", found, [], [])
     assert {file.name for file in (tmp_path / "plots").iterdir()} == {"ways-expiration-dropped.png", "caching.png"}
