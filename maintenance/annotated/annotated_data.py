@@ -67,7 +67,9 @@ class AnnotatedData:
         if held.triple.predicate in self._unchanging:
             return f"{held.triple.predicate} was served as static until now: name it in --elements"
         heappush(self._coming, (held.since, next(self._names), held))
-        return SHORT_NOTICE if self.notice and held.since < now + self.notice else ""
+        if self.notice and held.since < now + self.notice:
+            return SHORT_NOTICE
+        return ""
 
     def version(self, now: int) -> int:
         if not (self._ends and self._ends[0][0] <= now) and not (self._coming and self._coming[0][0] <= now):

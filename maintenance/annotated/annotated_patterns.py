@@ -86,7 +86,10 @@ class _Writing:
 
     def _steps(self, path: TripleOfTree) -> str:
         """Add an extra query for every step of a path; nothing remains in its place."""
-        steps: list[Position] = ["freshkeeper_step"] if _is_open(path) else sorted(_predicates(path), key=str)
+        if _is_open(path):
+            steps: list[Position] = ["freshkeeper_step"]
+        else:
+            steps = sorted(_predicates(path), key=str)
         for step in steps:
             self.extra[f"SELECT * {{ {self._annotated('freshkeeper_from', step, 'freshkeeper_to', 'path')} }}"] = None
         return ""
@@ -99,7 +102,9 @@ class _Writing:
         mixed, n = predicate in self.parts.mixed or _is_open(triple), number or next(self._numbers)
         terms = as_sparql(subject), _apart(predicate, n, subject), _apart(value, n, subject, predicate)
         ways = dict.fromkeys(style.pattern(*terms, n, mixed) for style in self.parts.styles)
-        return next(iter(ways)) if len(ways) == 1 else f"{{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }}"
+        if len(ways) == 1:
+            return next(iter(ways))
+        return f"{{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }}"
 
 
 def _apart(position: Position, number: object, *before: Position) -> str:

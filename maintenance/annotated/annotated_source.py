@@ -125,7 +125,10 @@ class AnnotatedSource:
                 self._static[plain] = found
             return False in graphs, True in graphs
         if self.style.speaking in (AnnotationEncoding.SINGLETON, AnnotationEncoding.REIFICATION):
-            says = self.style.singleton if self.style.speaking is AnnotationEncoding.SINGLETON else PREDICATE
+            if self.style.speaking is AnnotationEncoding.SINGLETON:
+                says = self.style.singleton
+            else:
+                says = PREDICATE
             timed = reader.first(QuadPattern(predicate=says, object=predicate, graph=DefaultGraph())).quads
             return bool(timed), bool(reader.first(plain).quads)
         if self.style.speaking is AnnotationEncoding.STAR:
@@ -154,7 +157,9 @@ def _way(timing: TimeEncoding, timed: Quad, reader: FragmentReader) -> Style | N
     if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
         return Style(AnnotationEncoding.GRAPH, timing)
     is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
-    return Style(AnnotationEncoding.IMPLICIT, timing) if is_address else None
+    if is_address:
+        return Style(AnnotationEncoding.IMPLICIT, timing)
+    return None
 
 
 def _is_address(iri: str, form: SearchForm) -> bool:

@@ -36,7 +36,9 @@ def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
             found.append(read_config(Path(written)))
         else:
             return []
-    return found if all(config.kind == "fragments" for config in found) else []
+    if all(config.kind == "fragments" for config in found):
+        return found
+    return []
 
 
 def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:

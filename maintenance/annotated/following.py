@@ -102,7 +102,10 @@ class FollowedQuery:
         left = moment.until - self.query.now()
         if moment.gap:
             self._gaps += 1
-            back_off = 2 * self._lasted if pauses.twice else pauses.gap << min(self._gaps - 1, 20)
+            if pauses.twice:
+                back_off = 2 * self._lasted
+            else:
+                back_off = pauses.gap << min(self._gaps - 1, 20)
             return max(1, min(left + pauses.skew, back_off, pauses.longest)) + extra
         self._gaps = 0
         if moment.until == END:
@@ -115,7 +118,10 @@ class FollowedQuery:
         if self.operator is Operator.RSTREAM:
             return rows
         now = Counter(_key(row) for row in rows)
-        changed = now - self._before if self.operator is Operator.ISTREAM else self._before - now
+        if self.operator is Operator.ISTREAM:
+            changed = now - self._before
+        else:
+            changed = self._before - now
         self._before = now
         return [dict(key) for key in changed.elements()]
 

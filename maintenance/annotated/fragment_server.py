@@ -53,7 +53,10 @@ class FragmentResponse:
     def head(self, date: str) -> bytes:
         """Return the bytes before the body."""
         lines = [f"{name}: {value}" for name, value in self.headers.items()]
-        length = [] if self.status.startswith("304") else [f"Content-Length: {len(self.body)}"]
+        if self.status.startswith("304"):
+            length = []
+        else:
+            length = [f"Content-Length: {len(self.body)}"]
         return "\r\n".join([f"HTTP/1.1 {self.status}", f"Date: {date}", *lines, *length, "", ""]).encode()
 
 
@@ -221,7 +224,9 @@ def _quality_of(kind: str, wanted: Mapping[str, float]) -> float:
 
 def _coding(accepted: str) -> str:
     names = {part.partition(";")[0].strip().lower(): part for part in accepted.split(",")}
-    return "gzip" if "gzip" in names and "q=0" not in names["gzip"].replace(" ", "").split(";")[1:] else ""
+    if "gzip" in names and "q=0" not in names["gzip"].replace(" ", "").split(";")[1:]:
+        return "gzip"
+    return ""
 
 
 def _page_response(body: bytes, media_type: str, coding: str) -> FragmentResponse:

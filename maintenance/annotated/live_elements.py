@@ -71,7 +71,10 @@ class LiveElements:
             self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._read_errors)
             return
         reception = Reception(self.on_loss, self.report)
-        stream = open_stream(self.written, self._read_errors, reception=reception) if is_live(self.written) else None
+        if is_live(self.written):
+            stream = open_stream(self.written, self._read_errors, reception=reception)
+        else:
+            stream = None
         if not isinstance(stream, TimedLines):
             raise ConfigError(f"--live {self.written}: write -, follow:FILE or an address ({WAYS})")
         self._lines = stream

@@ -198,9 +198,9 @@ class ContinuousQuery:
         self._answers = reports and (self.done is None or now > self.done)
         if self._answers:
             return self.answering.prepare(now, self._evaluator, known)
-        return (
-            () if not reports or self.done is None else self.answering.rebuild(now, self.done, self._evaluator, known)
-        )
+        if not reports or self.done is None:
+            return ()
+        return self.answering.rebuild(now, self.done, self._evaluator, known)
 
     def answers(self, now: int) -> Sequence[Result]:
         """Return the result of the prepared evaluation, or nothing if it does not report or was answered before."""

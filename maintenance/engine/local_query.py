@@ -24,15 +24,15 @@ class LocalQuery:
     _template: Template | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._text = (
-            order_aggregates(rewrite_for_pyoxigraph(self.query.sparql))
-            if self.one_order
-            else rewrite_for_pyoxigraph(self.query.sparql)
-        )
+        if self.one_order:
+            self._text = order_aggregates(rewrite_for_pyoxigraph(self.query.sparql))
+        else:
+            self._text = rewrite_for_pyoxigraph(self.query.sparql)
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)
             self._template = Template.of(self.query) if solutions else None
-            self._text = rewrite_for_pyoxigraph(solutions) if solutions and self._template else self._text
+            if solutions and self._template:
+                self._text = rewrite_for_pyoxigraph(solutions)
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Return no fetch jobs: there is no SERVICE."""
@@ -56,7 +56,9 @@ class LocalQuery:
         """Do nothing: nothing is shared."""
 
     def emit(self, streamed: Answers) -> Answers:
-        return streamed if self._template is None else fill(self._template, self.variables, streamed)
+        if self._template is None:
+            return streamed
+        return fill(self._template, self.variables, streamed)
 
 
 def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Answers:
@@ -67,4 +69,6 @@ def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Ans
             known = triples.get(triple)
             if known is None or known.probability < freshness.probability:
                 triples[triple] = freshness
-    return Answers(list(triples)) if streamed.freshness is None else Answers.of(triples.items())
+    if streamed.freshness is None:
+        return Answers(list(triples))
+    return Answers.of(triples.items())

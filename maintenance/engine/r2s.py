@@ -109,7 +109,9 @@ class Streamer:
         # Copy: a lazy sequence may refer to a store that has changed by the next evaluation.
         now = Answers(list(now.items), now.freshness)
         before, self.before = self.before, now
-        return _minus(now, before) if self.operator is Operator.ISTREAM else _minus(before, now)
+        if self.operator is Operator.ISTREAM:
+            return _minus(now, before)
+        return _minus(before, now)
 
 
 def _minus(left: Answers, right: Answers) -> Answers:

@@ -44,7 +44,10 @@ class Clock:
 
     def called(self) -> int | None:
         """Return the next evaluation time that an element which has arrived calls for, or None."""
-        waiting = [c for c in self._triggering if c.window.step is None] if self.begun and self._every is None else []
+        if self.begun and self._every is None:
+            waiting = [c for c in self._triggering if c.window.step is None]
+        else:
+            waiting = []
         return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
 
     def passed(self, now: int) -> None:
@@ -61,7 +64,9 @@ class Clock:
 
     @property
     def _every(self) -> int | None:
-        return self.query.times.every if Report.PERIODIC in self.query.times.report else None
+        if Report.PERIODIC in self.query.times.report:
+            return self.query.times.every
+        return None
 
     @property
     def _triggering(self) -> Sequence[Content]:

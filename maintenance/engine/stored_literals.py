@@ -27,7 +27,9 @@ def as_stored(batch: Timed) -> Timed:
     if not isinstance(batch, Batch):
         return batch
     quads = stored_quads(batch.quads)
-    return batch if quads is batch.quads else Batch(batch.times, quads, batch.graph)
+    if quads is batch.quads:
+        return batch
+    return Batch(batch.times, quads, batch.graph)
 
 
 def stored_quads(quads: Sequence[Quad]) -> Sequence[Quad]:
@@ -54,7 +56,9 @@ def _rewritten(terms: Iterable[Term]) -> dict[Term, Term]:
         elif isinstance(term, Literal) and term.datatype not in PLAIN:
             literals.append(term)
     written, found = [*literals, *triples], [*_read(literals), *map(stored_term, triples)]
-    return {} if found == written else dict(zip(written, found, strict=True))
+    if found == written:
+        return {}
+    return dict(zip(written, found, strict=True))
 
 
 @lru_cache(maxsize=10_000)

@@ -107,7 +107,11 @@ class CountContent(Content):
 def content_of(window: StreamWindow, start: int, held: Held | None = None) -> Content:
     """Create the state of a window by its kind; triples are stored as quads unless another store is given."""
     t0 = start if window.t0 is None else window.t0
-    triples = HeldQuads(graph_of(window), window.kind) if held is None else held
+    triples = held
+    if triples is None:
+        triples = HeldQuads(graph_of(window), window.kind)
     if window.kind is WindowKind.ELEMENTS:
         return CountContent(window, t0, triples)
-    return (AllContent if window.kind is WindowKind.ALL else TimeContent)(window, t0, triples)
+    if window.kind is WindowKind.ALL:
+        return AllContent(window, t0, triples)
+    return TimeContent(window, t0, triples)

@@ -34,7 +34,10 @@ class Conjunction:
         if (reason := refusal(query)) is not None:
             raise ConfigError(f"the query is not a conjunction of triple patterns over one window: {reason}")
         patterns = tuple(dict.fromkeys(_patterns(query)))
-        variables = sorted(_names(patterns)) if query.tree.star else list(query.tree.columns)
+        if query.tree.star:
+            variables = sorted(_names(patterns))
+        else:
+            variables = list(query.tree.columns)
         return cls(query.windows[0], patterns, tuple(variables))
 
     @cached_property

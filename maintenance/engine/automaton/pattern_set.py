@@ -135,7 +135,10 @@ class PatternSet:
     def remove(self, name: str) -> None:
         """Remove a query; a window without queries forgets its content."""
         if name not in self._members:
-            known = f": {nearest(name, list(self._members))}" if self._members else ""
+            if self._members:
+                known = f": {nearest(name, list(self._members))}"
+            else:
+                known = ""
             raise ConfigError(f"there is no query {name!r}{known}")
         member, key = self._members.pop(name)
         self._windows[key].remove(member)
@@ -164,7 +167,10 @@ class PatternSet:
     def advance(self, until: int | None = None) -> Matches:
         """Declare all instants before `until` complete; without it, those of all elements so far."""
         for name, latest in self._latest.items():
-            self._latest[name] = latest + 1 if until is None else max(latest, until)
+            if until is None:
+                self._latest[name] = latest + 1
+            else:
+                self._latest[name] = max(latest, until)
         return self._read(list(self._windows), lambda window: window.advance(self._latest.get(window.window.stream, 0)))
 
     def over(self, inputs: Inputs) -> Iterator[Matches]:

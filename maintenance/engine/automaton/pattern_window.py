@@ -165,9 +165,15 @@ class PatternWindow:
         """Match the waiting elements before `until`."""
         if not self._waiting or self._waiting[0].times[0] >= until:
             return self._read(self._none)
-        whole = self._waiting[0] if len(self._waiting) == 1 else Columns.joined(self._waiting)
+        if len(self._waiting) == 1:
+            whole = self._waiting[0]
+        else:
+            whole = Columns.joined(self._waiting)
         cut = int(np.searchsorted(whole.times, until))
-        self._waiting = [whole.part(cut, len(whole))] if cut < len(whole) else []
+        if cut < len(whole):
+            self._waiting = [whole.part(cut, len(whole))]
+        else:
+            self._waiting = []
         return self._read(whole.part(0, cut))
 
     def prepare(self) -> None:

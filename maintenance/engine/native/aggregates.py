@@ -76,7 +76,10 @@ class Aggregated:
         way = {"MIN": np.minimum, "MAX": np.maximum}.get(one.function, np.add)
         values = way.reduceat(numbers[order], np.cumsum(sizes) - sizes)
         averaged = one.function == "AVG"
-        made[there] = self._averages(values, sizes) if averaged else number_ids(values, self.dictionary)
+        if averaged:
+            made[there] = self._averages(values, sizes)
+        else:
+            made[there] = number_ids(values, self.dictionary)
         return made
 
     def _averages(self, sums: Ints, counts: Ints) -> Ints:

@@ -34,7 +34,10 @@ class Groups:
         found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
         ordered = {name: values[self.projection.index(name)] for name in self.grouping.ordered}
         for one in self.grouping.aggregates:
-            column = None if one.variable is None else values[self.projection.index(one.variable)]
+            if one.variable is None:
+                column = None
+            else:
+                column = values[self.projection.index(one.variable)]
             if one.function == "COUNT" or column is None:
                 found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
             else:

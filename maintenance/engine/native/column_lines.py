@@ -53,7 +53,11 @@ class ColumnLines:
         first, last = run
         understood = scanned.kinds[first:last] == ELEMENT
         # A slice makes views of the columns, an index array copies.
-        lines = slice(first, last) if understood.all() else first + np.flatnonzero(understood)
+        lines: slice | Ints
+        if understood.all():
+            lines = slice(first, last)
+        else:
+            lines = first + np.flatnonzero(understood)
         times = scanned.times[lines]
         if times.size and self.lines.steps.take(times):
             s, p, o = ids[:, lines]

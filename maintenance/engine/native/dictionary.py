@@ -162,7 +162,10 @@ class Dictionary:
         right = plain_spellings.are_terms(spellings, first + np.flatnonzero(plain))
         if right:
             self._name(first + np.flatnonzero(plain))
-        others = np.arange(first, spellings.count)[~plain] if right else np.arange(first, spellings.count)
+        if right:
+            others = np.arange(first, spellings.count)[~plain]
+        else:
+            others = np.arange(first, spellings.count)
         terms = _read_terms(spellings.texts(others))
         spellings.rows[others[[term is None for term in terms]], ID] = NONE
         known = [n for n, term in enumerate(terms) if term is not None]
@@ -197,7 +200,9 @@ def _read_terms(texts: Sequence[bytes]) -> Sequence[Term | None]:
         found = _parsed(texts)
     except (SyntaxError, ValueError):
         found = []
-    return found if len(found) == len(texts) else [_read_term(text) for text in texts]
+    if len(found) == len(texts):
+        return found
+    return [_read_term(text) for text in texts]
 
 
 def _read_term(text: bytes) -> Term | None:

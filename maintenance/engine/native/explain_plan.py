@@ -116,7 +116,10 @@ def plan_lines(data: Mapping[str, object]) -> Iterator[str]:
     """Yield the explanation as lines of text."""
     if data["kind"] == EvaluatorKind.SNAPSHOT.value:
         yield "EVALUATOR  snapshot: SPARQL over all that the windows hold, at every evaluation"
-        place = f"line {data['line']}, column {data['column']}: " if data["line"] is not None else ""
+        if data["line"] is not None:
+            place = f"line {data['line']}, column {data['column']}: "
+        else:
+            place = ""
         yield f"     because {place}{data['reason']}"
         return
     yield "EVALUATOR  native: every arrival is joined once, at each step with the input that has the fewest matches"
@@ -138,7 +141,10 @@ def _input_lines(n: int, one: Mapping[str, object]) -> Iterator[str]:
         yield f"     {n}  window <{one['window']}>  {' '.join(_list(one['pattern']))}"
     else:
         names = " ".join(f"?{name}" for name in _list(one["variables"]))
-        size = f", {one['solutions']:,} solutions" if "solutions" in one else ""
+        if "solutions" in one:
+            size = f", {one['solutions']:,} solutions"
+        else:
+            size = ""
         yield f"     {n}  static, solved once: {names or 'its solutions alone'}{size}"
         yield f"        {one['static']}"
     indexes = [" + ".join(index) or "nothing (full scan)" for index in _list(one["indexes"])]

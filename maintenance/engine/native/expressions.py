@@ -61,7 +61,10 @@ class Asked:
         self.dictionary.hold(self._forget)
         names = self.expression.variables
         patterns = " ".join(f"OPTIONAL {{ ?{ROW} <v:{n}> ?{name} }}" for n, name in enumerate(names))
-        shown = f"?{ROW}" if self.expression.name is None else f"?{ROW} ?{self.expression.name}"
+        if self.expression.name is None:
+            shown = f"?{ROW}"
+        else:
+            shown = f"?{ROW} ?{self.expression.name}"
         body = f"?{ROW} <v:row> <v:row> . {patterns} {self.expression.text}"
         self._text = rewrite_for_pyoxigraph(f"{self.prologue}SELECT {shown} WHERE {{ {body} }}")
 

@@ -132,7 +132,8 @@ class StaticPattern:
         found = np.ones(members.size, bool)
         for n, term in enumerate(self.terms):
             column = (self.graph.s, None, self.graph.o)[n]
-            column = self.graph.p if column is None and not isinstance(term, int) else column
+            if column is None and not isinstance(term, int):
+                column = self.graph.p
             if column is None:
                 continue
             if isinstance(term, int):
@@ -147,12 +148,17 @@ class StaticPattern:
         return self._at(self.terms.index(name))[members].astype(np.int64)
 
     def _at(self, place: int) -> Small:
-        return self.graph.s if place == 0 else self.graph.p if place == 1 else self.graph.o
+        if place == 1:
+            return self.graph.p  # computed on first use, so do not touch it otherwise
+        return self.graph.s if place == 0 else self.graph.o
 
     def _spans(self, bound: Bindings, size: int) -> Spans:
         graph, predicate = self.graph, self.terms[1]
         named = isinstance(predicate, int)
-        span = graph.predicates.get(predicate, (0, 0)) if isinstance(predicate, int) else (0, len(graph))
+        if isinstance(predicate, int):
+            span = graph.predicates.get(predicate, (0, 0))
+        else:
+            span = (0, len(graph))
         order: Small | None = None
         if (keys := self._keys(0, bound, size)) is not None:
             order, column = (None, graph.s[slice(*span)]) if named else graph.by_subject

@@ -16,7 +16,10 @@ def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
     parts, weights = [found.with_rows(keys)], [np.zeros((1 + len(counts), len(found)), np.int64)]
     weights[0][0] = 1
     for n, count in enumerate(counts, 1):
-        column = None if count.variable is None else found.rows[groups.projection.index(count.variable)]
+        if count.variable is None:
+            column = None
+        else:
+            column = found.rows[groups.projection.index(count.variable)]
         if column is None or not count.distinct:
             weights[0][n] = 1 if column is None else column >= 0
             continue

@@ -128,7 +128,9 @@ class WindowInput:
 
     def _key(self, position: int, bound: Bindings, size: int) -> Ints:
         term = self.terms[position]
-        return bound[term] if isinstance(term, str) else np.full(size, term, np.int64)
+        if isinstance(term, str):
+            return bound[term]
+        return np.full(size, term, np.int64)
 
 
 @dataclass(eq=False)

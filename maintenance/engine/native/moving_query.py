@@ -57,8 +57,12 @@ class MovingAnswers:
         head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
         plain = head.form is Form.SELECT and head.grouping is None
         self.projection = (*(self.variables if plain else self.plan.projection), *self.extra)
-        self.groups = self._grouped(head.grouping) if head.grouping else None
-        self.triples = Triples(head.template, self.projection, self.dictionary) if head.template else None
+        self.groups: Groups | None = None
+        if head.grouping:
+            self.groups = self._grouped(head.grouping)
+        self.triples: Triples | None = None
+        if head.template:
+            self.triples = Triples(head.template, self.projection, self.dictionary)
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
         inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
         self._join = IntervalJoin([*inputs, *self.relations], inputs)
@@ -193,7 +197,10 @@ class MovingQuery(BatchedQuery):
 
     def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
         changing = Report.ON_CONTENT_CHANGE in self.query.times.report
-        reports = self.moving.changes(ticks.size) if changing else np.ones(ticks.size, bool)
+        if changing:
+            reports = self.moving.changes(ticks.size)
+        else:
+            reports = np.ones(ticks.size, bool)
         if self.done is not None:
             reports &= ticks > self.done
         cuts = np.searchsorted(at, np.arange(ticks.size + 1))
@@ -220,7 +227,10 @@ class MovingQuery(BatchedQuery):
             if each.size > self.most:
                 watermark = min(watermark, max(int(each[self.most]), int(each[0]) + 1))
         calls = [(counts, each[: np.searchsorted(each, watermark)]) for counts, each in calls]
-        ticks = np.unique(np.concatenate([each for _, each in calls])) if calls else EMPTY
+        if calls:
+            ticks = np.unique(np.concatenate([each for _, each in calls]))
+        else:
+            ticks = EMPTY
         times = np.ones(ticks.size, np.int64)
         for counts, each in calls:
             if counts:

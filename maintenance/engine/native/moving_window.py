@@ -39,7 +39,9 @@ class MovingWindow:
     def later(self) -> int:
         """Milliseconds between the time of an element and its entry."""
         right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
-        return 0 if self.window.kind in (WindowKind.ALL, WindowKind.ELEMENTS) else self.window.lag + int(right_open)
+        if self.window.kind in (WindowKind.ALL, WindowKind.ELEMENTS):
+            return 0
+        return self.window.lag + int(right_open)
 
     @property
     def step(self) -> int:
@@ -48,7 +50,10 @@ class MovingWindow:
 
     def receive(self, came: Columns) -> None:
         """Queue elements, in time order."""
-        self.waiting = came if self.waiting is None else Columns.joined([self.waiting, came])
+        if self.waiting is None:
+            self.waiting = came
+        else:
+            self.waiting = Columns.joined([self.waiting, came])
 
     def calls(self) -> Ints:
         """Return the evaluation times that the queue triggers, in order; for a count window one per move."""
@@ -78,7 +83,10 @@ class MovingWindow:
             since = np.searchsorted(ticks, came.times + self.later)
         rows.enter(came, since, self._until(latest, ticks, places), latest)
         self.seen += taken
-        self.waiting = waiting.part(taken, len(waiting)) if taken < len(waiting) else None
+        if taken < len(waiting):
+            self.waiting = waiting.part(taken, len(waiting))
+        else:
+            self.waiting = None
 
     def bounds(self, tick: int) -> tuple[int, int]:
         """Return open and close time at an evaluation of the batch."""
@@ -89,7 +97,10 @@ class MovingWindow:
         if not self.counts:
             return EMPTY
         due = self.calls()
-        due = due[: np.searchsorted(due, ticks[-1], "right")] if ticks.size else due[:0]
+        if ticks.size:
+            due = due[: np.searchsorted(due, ticks[-1], "right")]
+        else:
+            due = due[:0]
         first = np.searchsorted(ticks, due)
         rank = np.arange(due.size) - np.searchsorted(due, due)
         found: Ints = first + rank
@@ -117,9 +128,13 @@ class MovingWindow:
     def _note_bounds(self, ticks: Ints, places: Ints, came: Columns | None) -> None:
         window, times = self.window, EMPTY if came is None else came.times
         if window.kind is WindowKind.ALL:
-            self._first = int(times[0]) if self._first is None and times.size else self._first
+            if self._first is None and times.size:
+                self._first = int(times[0])
             self._closes = ticks
-            self._opens = ticks if self._first is None else np.minimum(self._first, ticks)
+            if self._first is None:
+                self._opens = ticks
+            else:
+                self._opens = np.minimum(self._first, ticks)
         elif not self.counts:
             self._closes = ticks - window.lag
             self._opens = self._closes - (window.range or 0)

@@ -196,7 +196,10 @@ class _Reader:
         if self.services and (computed or self.head.form is not Form.SELECT):
             raise NotNativeError("a SERVICE is combined with a BIND, or with CONSTRUCT or ASK", self.services[0])
         known = (certain | computed).union(*(service.bound for service in self.services))
-        kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
+        if self.head.star:
+            kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS))
+        else:
+            kept = self.head.needed
         if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._named(unbound[0]))
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
@@ -211,7 +214,9 @@ class _Reader:
     @property
     def _aggregates(self) -> frozenset[str]:
         grouping = self.head.grouping
-        return frozenset(one.name for one in grouping.aggregates) if grouping is not None else frozenset()
+        if grouping is not None:
+            return frozenset(one.name for one in grouping.aggregates)
+        return frozenset()
 
     def _window_block(self, block: WindowBlock) -> None:
         if block.iri is None:
@@ -336,7 +341,9 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
 
 
 def _named(term: "str | Term") -> "str | Term":
-    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term
+    if isinstance(term, str) and term.startswith("_:"):
+        return blank_variable(term)
+    return term
 
 
 def _within_graph(outer: Element, inner: Element) -> bool:

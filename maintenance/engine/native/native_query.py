@@ -59,10 +59,12 @@ class NativeAnswers:
         self.variables = self.variables or shown(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
         self._projection = self.variables if plain else self.plan.projection
-        self._groups = (
-            Groups(head.grouping, self._projection, self.variables, self.dictionary) if head.grouping else None
-        )
-        self._triples = Triples(head.template, self._projection, self.dictionary) if head.template else None
+        self._groups: Groups | None = None
+        if head.grouping:
+            self._groups = Groups(head.grouping, self._projection, self.variables, self.dictionary)
+        self._triples: Triples | None = None
+        if head.template:
+            self._triples = Triples(head.template, self._projection, self.dictionary)
         held = [slots_of(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
@@ -162,7 +164,10 @@ class NativeAnswers:
         return self.plan.head.distinct or self._groups is not None
 
     def _rows(self) -> Ints:
-        rows = self.table.values.copy() if self._groups is None else self._groups.rows(self.table.values)
+        if self._groups is None:
+            rows = self.table.values.copy()
+        else:
+            rows = self._groups.rows(self.table.values)
         return rows[:, firsts(rows)] if self.plan.head.distinct else rows
 
     def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
@@ -240,7 +245,10 @@ def slots_of(content: Content) -> HeldSlots:
 def shown(query: Query) -> tuple[str, ...]:
     """Return the visible variables in the SPARQL library's order; for CONSTRUCT those that R2S compares."""
     constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
-    text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
+    if constructs:
+        text = solutions_text(query)
+    else:
+        text = query.sparql if query.form is Form.SELECT else None
     if text is None:
         return ()
     found = Store().query(rewrite_for_pyoxigraph(text))

@@ -51,7 +51,10 @@ class Spellings:
         """Return `count` repetitions of all pieces in a row: constant bytes, or another span each time."""
         spans = np.empty((count, len(pieces), 2), np.int64)
         for n, piece in enumerate(pieces):
-            spans[:, n] = (BETWEEN.index(piece), len(piece)) if isinstance(piece, bytes) else piece
+            if isinstance(piece, bytes):
+                spans[:, n] = (BETWEEN.index(piece), len(piece))
+            else:
+                spans[:, n] = piece
         starts, sizes = spans.reshape(-1, 2).T.copy()
         out = np.empty(int(sizes.sum()), np.uint8)
         kernels.gather(self.heap, starts, sizes, out)

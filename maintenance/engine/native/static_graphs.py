@@ -66,7 +66,9 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     def __getitem__(self, name: str) -> Iterable[Quad]:
         """Return the quads of a graph; those of a file are decoded anew at each call."""
         given = self.inputs[name]
-        return _Quads(self.columns(name), self.dictionary) if isinstance(given, Path) else given
+        if isinstance(given, Path):
+            return _Quads(self.columns(name), self.dictionary)
+        return given
 
     def columns(self, name: str) -> GraphColumns:
         """Return a graph as columns, loaded on first use."""
@@ -110,7 +112,10 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
                 self.dictionary.keep(before)
             if not isinstance(given, GraphColumns):
                 self.inputs[name] = self.inputs[name] if given is None else given
-            loaded = given if isinstance(given, GraphColumns) else self._load(self.inputs[name])
+            if isinstance(given, GraphColumns):
+                loaded = given
+            else:
+                loaded = self._load(self.inputs[name])
             with self._lock:
                 self._columns[name] = loaded
                 self._solved.clear()
@@ -134,7 +139,10 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     def _load(self, given: Iterable[Quad] | Path) -> GraphColumns:
         loading = _Loading([])
         self.dictionary.keep(loading)
-        read = read_columns(given, self.dictionary) if isinstance(given, Path) else encoded(given, self.dictionary)
+        if isinstance(given, Path):
+            read = read_columns(given, self.dictionary)
+        else:
+            read = encoded(given, self.dictionary)
         while True:
             with self.dictionary.lock:  # released between parts, so that streams can be encoded meanwhile
                 if (part := next(read, None)) is None:

@@ -48,7 +48,10 @@ def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[
 
 
 def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:
-    there = named in query.dataset.named_graphs if named else bool(query.dataset.default_graphs) or "" in graphs
+    if named:
+        there = named in query.dataset.named_graphs
+    else:
+        there = bool(query.dataset.default_graphs) or "" in graphs
     return StaticPattern(
         graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), graphs.dictionary.pattern(terms)
     )

@@ -95,7 +95,9 @@ def _marked(text: str, marks: Collection[str]) -> str:
 
     def marked(found: re.Match[str]) -> str:
         mark = f"{MARK}{next(places)}"
-        return f"{found[0][0]}{mark}{found[0][-1]}" if mark in marks else found[0]
+        if mark in marks:
+            return f"{found[0][0]}{mark}{found[0][-1]}"
+        return found[0]
 
     return CONSTANT.sub(marked, text)
 
@@ -132,7 +134,9 @@ def _ends(join: StaticJoin) -> Iterator[str | Term]:
 def _mark(term: str | Term) -> str:
     """Return the text of a term that may be a mark, otherwise ""."""
     plain = isinstance(term, NamedNode) or (isinstance(term, Literal) and str(term) == f'"{term.value}"')
-    return term.value if plain and isinstance(term, NamedNode | Literal) else ""
+    if plain and isinstance(term, NamedNode | Literal):
+        return term.value
+    return ""
 
 
 def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":

@@ -154,7 +154,10 @@ class ViewColumns:
         """
         each, place = _different(sns, self.manager.view.sns.width)
         sn, sr = self.manager.graph.edges_of(each)
-        missed = self.manager.view.missing(sr) if marks else np.zeros(sr.size, bool)
+        if marks:
+            missed = self.manager.view.missing(sr)
+        else:
+            missed = np.zeros(sr.size, bool)
         if self._nameless and missed.any():
             missed &= ~np.isin(sn, list(self._nameless))
         held = self.manager.view.last_refresh[sr] != NEVER

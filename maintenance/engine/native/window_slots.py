@@ -72,7 +72,9 @@ class HeldSlots(TripleSlots):
 
     @property
     def oldest(self) -> int | None:
-        return int(self._arrivals.times[self._arrivals.first]) if len(self._arrivals) else None
+        if len(self._arrivals):
+            return int(self._arrivals.times[self._arrivals.first])
+        return None
 
     @property
     def slots(self) -> Ints:
@@ -135,7 +137,9 @@ class HeldSlots(TripleSlots):
 
 
 def _all(parts: list[Ints]) -> Ints:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NO_INTS
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else NO_INTS
 
 
 def _different(slots: Ints, width: int) -> Ints:

@@ -22,7 +22,10 @@ def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRow
     parts = [_part(number, lineage, service, columns) for number, service in enumerate(services)]
     answers: list[tuple[Answer, Freshness]] = []
     for row in table.rows:
-        fresh = least if lineage.blind else combine(f for part in parts for f in part.of(row))
+        if lineage.blind:
+            fresh = least
+        else:
+            fresh = combine(f for part in parts for f in part.of(row))
         fresh = Freshness(0.0, fresh.age) if lineage.doubtful else fresh
         answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
     names = tuple(table.variables[n] for n in shown)
@@ -75,7 +78,10 @@ def _part(number: int, lineage: Lineage, rows: ServiceRows, columns: Mapping[str
         apart = bool(rows.sn) and lineage.grouped >= set(rows.sn)
         return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
     known = set(rows.sn) <= lineage.optional.get(number, set())
-    sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn) if known else ()
+    if known:
+        sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn)
+    else:
+        sn = ()
     return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in lineage.optional)
 
 

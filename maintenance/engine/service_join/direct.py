@@ -105,7 +105,9 @@ class Directly:
 
     def _failed(self, sn: Row) -> list[Row]:
         """Return the solution of a failed SERVICE SILENT, which binds only the lookup key; none without SILENT."""
-        return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))] if self.silent else []
+        if self.silent:
+            return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))]
+        return []
 
 
 @dataclass(eq=False)
@@ -159,7 +161,10 @@ class Whole:
     def asked(self, now: int) -> Waiting[ServiceRows]:
         """Return the solutions of every source; a failed SERVICE SILENT counts as one solution that binds nothing."""
         self.errors = 0
-        asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
+        if self.pattern.endpoint is not None:
+            asked = [self.pattern.endpoint]
+        else:
+            asked = list(self.transports)
         free = self.pattern.endpoint_variable
         names = tuple(dict.fromkeys((*self.pattern.bound, *([free] if free else []))))
         rows: list[Row] = []

@@ -147,7 +147,10 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
     with_edges, sns = answers.key_slots[edges], answers.key_slots[~edges]
     fresh[with_edges], read[with_edges] = answers.freshness[edges], answers.refreshed[edges]
     kept = np.flatnonzero(~edges).tolist()
-    own = answers.freshness[~edges] if case is Case.AGGREGATE else answers.freshness[~edges] * fresh[sns]
+    if case is Case.AGGREGATE:
+        own = answers.freshness[~edges]
+    else:
+        own = answers.freshness[~edges] * fresh[sns]
     whole = Answers(
         answers.now,
         sns,

@@ -27,7 +27,10 @@ def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int,
     if Report.PERIODIC in query.times.report and query.times.every:
         return query.times.every, start
     closing = [c for c in contents if c.window.step is not None]
-    triggering = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
+    if Report.ON_WINDOW_CLOSE in query.times.report:
+        triggering = closing
+    else:
+        triggering = list(contents)
     if not triggering or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in triggering):
         return None
     return common_grid([(c.window.step or 1, c.start) for c in triggering])
@@ -39,4 +42,6 @@ def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | No
     if not known or len(known) < len(grids):
         return None
     step = gcd(*(step for step, _ in known), *(start - known[0][1] for _, start in known))
-    return (step, known[0][1]) if step * LONGEST_HORIZON >= min(step for step, _ in known) else None
+    if step * LONGEST_HORIZON >= min(step for step, _ in known):
+        return (step, known[0][1])
+    return None

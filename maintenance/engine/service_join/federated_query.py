@@ -75,7 +75,9 @@ class FederatedQuery:
             service.leave()
 
     def emit(self, streamed: Answers) -> Answers:
-        return streamed if self._template is None else fill(self._template, self.variables, streamed)
+        if self._template is None:
+            return streamed
+        return fill(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
         """Return the query with the solutions of its SERVICE patterns in place of the blocks."""

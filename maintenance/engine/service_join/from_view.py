@@ -102,7 +102,9 @@ class FromView:
             return Freshness(0.0)
         if not parts:
             return self.view.sure.get(sn, CERTAIN)
-        return _same(parts) if manager.case is Case.AGGREGATE else combine(parts)
+        if manager.case is Case.AGGREGATE:
+            return _same(parts)
+        return combine(parts)
 
 
 def _same(parts: Sequence[Freshness]) -> Freshness:

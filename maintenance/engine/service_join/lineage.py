@@ -68,8 +68,10 @@ def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bo
     if ordered or (distinct and limited):
         return (), False, True
     columns = "" if tree.star else "".join(_columns(query, optional))
-    taken = () if distinct is None else (Edit(distinct.start, distinct.end, ""),)
-    return (*taken, Edit(end, end, f"{columns} ")), distinct is not None, False
+    extended = Edit(end, end, f"{columns} ")
+    if distinct is None:
+        return (extended,), False, False
+    return (Edit(distinct.start, distinct.end, ""), extended), True, False
 
 
 def _columns(query: Query, optional: Collection[int]) -> Iterator[str]:

@@ -67,7 +67,10 @@ class QueryServices:
 
     def _wanted(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> WantedView:
         query, settings = self.registered.query, self.settings
-        case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
+        if aggregated(query) and not trace(query).hidden:
+            case = Case.AGGREGATE
+        else:
+            case = Case.BGP
         if settings.edges and not parts.one_to_one and settings.audit:
             raise ConfigError(
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"

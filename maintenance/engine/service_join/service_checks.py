@@ -27,7 +27,10 @@ def check_shape(query: Query) -> None:
 def check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
     """Raise ConfigError if the pattern names an unknown source without SILENT."""
     if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
-        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
+        if sources:
+            near = f"; {nearest(pattern.endpoint, list(sources))}"
+        else:
+            near = ""
         raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
 
 
@@ -41,7 +44,9 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
                 f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
                 f"{' '.join(pattern.text.split())}; name the predicates"
             )
-        return with_validity(parts, source.volatile, source.validity) if source else parts
+        if source:
+            return with_validity(parts, source.volatile, source.validity)
+        return parts
     except SplitError as error:
         if fetch is Fetch.VIEW:
             raise SplitError(query.message_at(pattern.block, str(error))) from None

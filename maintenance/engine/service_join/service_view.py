@@ -158,7 +158,10 @@ class ServiceView:
         if self._answers is None:
             found = self.manager.answers_of(self.evaluation)
             self._answers = list(found)
-            self._places = _places(found.keys, found.key_slots) if self.users > 1 else {}
+            if self.users > 1:
+                self._places = _places(found.keys, found.key_slots)
+            else:
+                self._places = {}
         if self.users == 1:
             return iter(self._answers)
         spans = sorted(self._places[sn] for sn in sns if sn in self._places)

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger, exact
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.unchanging import Unchanging
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.engine.service_join.evaluation_grid import common_grid, spec_of
@@ -126,7 +127,9 @@ class Views:
     def _step(self) -> int | None:
         """The time between evaluations of any query, in milliseconds, once all queries are known."""
         together = common_grid(self.grids)
-        return together[0] if together else min((grid[0] for grid in self.grids if grid), default=None)
+        if together:
+            return together[0]
+        return min((grid[0] for grid in self.grids if grid), default=None)
 
     def _view(self, users: Sequence[WantedView]) -> ServiceView:
         """Create the view for all its users: with all their windows, evaluated whenever any of them is due."""
@@ -134,8 +137,12 @@ class Views:
         source, split = first.source, first.numbered.split
         price, missing = source.prices(split)
         endpoint = PatternEndpoint(split, source.transport, price, self.patience(settings), missing, source.pages)
-        edges = KeepingEdges(endpoint) if settings.edges and not split.one_to_one else None
-        known = Unchanging() if source.changing is None else (source.model or settings.model)()
+        edges: KeepingEdges | None = None
+        if settings.edges and not split.one_to_one:
+            edges = KeepingEdges(endpoint)
+        known: ChangeModel = Unchanging()
+        if source.changing is not None:
+            known = (source.model or settings.model)()
         recorded = None if settings.state is None else EvidenceLog(known)
         contents = [content for user in users for content in user.contents]
         manager = Manager(
@@ -176,5 +183,8 @@ class Views:
 def _label(users: Sequence[WantedView]) -> str:
     """Return a label for messages and metrics: the queries of the view, and its source."""
     names = list(dict.fromkeys(user.registered.name for user in users if user.registered.name))
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    if len(names) > MOST_NAMES:
+        more = f" and {len(names) - MOST_NAMES} more"
+    else:
+        more = ""
     return f"{', '.join(names[:MOST_NAMES])}{more} {users[0].endpoint}".strip()

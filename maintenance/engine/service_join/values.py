@@ -72,7 +72,9 @@ def skolem(term: Term) -> Term:
 
 
 def _named(term: Term) -> Term:
-    return NamedNode(SKOLEM + term.value) if isinstance(term, BlankNode) else term
+    if isinstance(term, BlankNode):
+        return NamedNode(SKOLEM + term.value)
+    return term
 
 
 def nameless(sn: Iterable[Term | None]) -> bool:

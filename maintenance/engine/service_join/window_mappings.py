@@ -141,4 +141,6 @@ def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Positi
 
 
 def _blank(term: Position) -> Position:
-    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term
+    if isinstance(term, str) and term.startswith("_:"):
+        return blank_variable(term)
+    return term

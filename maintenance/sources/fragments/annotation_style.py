@@ -124,7 +124,10 @@ class Style:
         else:
             found = f"{mark} {self.singleton} {predicate} . {subject} {mark} {value} ."
         timed = f"{found} {{ {self._times(mark, number)} }}"
-        either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
+        if mixed:
+            either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}"
+        else:
+            either = timed
         # A variable predicate also matches singleton properties: fetch what tells which of them are.
         if self.speaking is AnnotationEncoding.SINGLETON and predicate.startswith("?"):
             return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
@@ -135,7 +138,9 @@ class Style:
         mark = "?freshkeeper_mark"
         if self.speaking is AnnotationEncoding.STAR:
             return f"{mark} {REIFIES} ?freshkeeper_triple . {{ {self._times(mark, 'beside')} }}"
-        return self._times(mark, "beside") if self.speaking is AnnotationEncoding.IMPLICIT else ""
+        if self.speaking is AnnotationEncoding.IMPLICIT:
+            return self._times(mark, "beside")
+        return ""
 
     def _times(self, mark: str, n: object) -> str:
         if self.timing is TimeEncoding.EXPIRATION:
@@ -165,11 +170,10 @@ def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPa
     stated elsewhere. Quads in graphs that are not annotations keep their graph.
     """
     every = list(quads)
-    ours = (
-        every
-        if style.speaking is AnnotationEncoding.GRAPH
-        else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
-    )
+    if style.speaking is AnnotationEncoding.GRAPH:
+        ours = every
+    else:
+        ours = [q for q in every if isinstance(q.graph_name, DefaultGraph)]
     spans, odd = _spans(ours)
     spoken = list(_annotated_triples(ours, style.speaking, address))
     held, timed = list[TimedTriple](), {triple for mark, triple in spoken if mark in spans}
@@ -297,7 +301,10 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
     times, odd = dict[tuple[object, NamedNode], list[int]](), list[str]()
     for quad in quads:
         if quad.predicate in _TIME_PREDICATES and quad.predicate != INTERVAL:
-            at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
+            if isinstance(quad.object, Literal):
+                at = instant_of(quad.object.value)
+            else:
+                at = None
             if at is None:
                 odd.append(f"{quad.object} is not a date and time")
             flat = quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
@@ -310,8 +317,11 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
             found.setdefault(quad.subject, []).append((max(begins or [BEGINNING]), min(ends or [END])))
     for mark in dict.fromkeys(mark for mark, each in times if each in (FLAT_INITIAL, FLAT_FINAL)):
         begins, ends = (sorted(times.get((mark, each), [])) for each in (FLAT_INITIAL, FLAT_FINAL))
-        pairs = zip(begins, ends, strict=True) if len(begins) == len(ends) else [_common(begins, ends)]
-        found.setdefault(mark, []).extend(pairs)
+        intervals = found.setdefault(mark, [])
+        if len(begins) == len(ends):
+            intervals += zip(begins, ends, strict=True)
+        else:
+            intervals.append(_common(begins, ends))
     for mark, until in ((mark, min(ats)) for (mark, each), ats in times.items() if each == EXPIRATION):
         found[mark] = [(since, min(until, end)) for since, end in found.get(mark, [(BEGINNING, END)])]
     return found, odd

@@ -63,7 +63,10 @@ def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> 
     mixed = isinstance(controls.graph, DefaultGraph)
     data = [quad for quad in quads if quad.graph_name != controls.graph]
     data += controls.rest() if mixed else []
-    wanted = data if pattern is None else [quad for quad in data if _belongs(quad, pattern, form)]
+    if pattern is None:
+        wanted = data
+    else:
+        wanted = [quad for quad in data if _belongs(quad, pattern, form)]
     count, per_page = controls.number(TOTAL, TRIPLES), controls.number(PER_PAGE)
     return Page(wanted, count, controls.next(), form, per_page, len(data) - len(wanted))
 
@@ -103,7 +106,9 @@ class _Controls:
         plain = [form for form in forms if "instant" not in form.variables]
         timed = [form for form in forms if "instant" in form.variables]
         main = next(iter(plain or timed), None) or self._form(self.search)
-        return replace(main, holding=next(iter(timed), None)) if plain else main
+        if plain:
+            return replace(main, holding=next(iter(timed), None))
+        return main
 
     def _form(self, search: Quad) -> SearchForm:
         template = self._one(search.object, TEMPLATE)
@@ -170,4 +175,6 @@ def _has_template(search: Quad, quads: Iterable[Quad]) -> bool:
 
 def _count(term: object) -> int | None:
     written = term.value if isinstance(term, Literal) else ""
-    return int(written) if written.isascii() and written.isdigit() and len(written) <= MAX_COUNT_DIGITS else None
+    if written.isascii() and written.isdigit() and len(written) <= MAX_COUNT_DIGITS:
+        return int(written)
+    return None

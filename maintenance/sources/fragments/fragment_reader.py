@@ -105,14 +105,19 @@ class FragmentReader:
         if known is not None:
             return max(1, math.ceil(known / self.counts.per_page))
         page = self.first(pattern)
-        return math.inf if page.count is None else max(0, math.ceil(page.count / self.counts.per_page) - 1)
+        if page.count is None:
+            return math.inf
+        return max(0, math.ceil(page.count / self.counts.per_page) - 1)
 
     def read_all(self, pattern: QuadPattern) -> list[Quad]:
         """Return the quads of all pages of a fragment."""
         address = self._address(pattern)
         page = self.first(pattern)
         found, seen = list(page.quads), {address}
-        most = 2 * (page.count or 0) + COUNT_SLACK if page.count is not None else self.most
+        if page.count is not None:
+            most = 2 * (page.count or 0) + COUNT_SLACK
+        else:
+            most = self.most
         while page.next is not None and page.quads:
             address = urljoin(address, page.next)
             if address in seen:

@@ -50,8 +50,14 @@ class FragmentsOverHttp:
             rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(request.query)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be evaluated on fragments: {error}", refused=True) from None
-        expires = [told.expires for told in reader.validities] if self.dated else []
-        modified = [told.modified for told in reader.validities] if self.dated and len(request.keys) == 1 else []
+        if self.dated:
+            expires = [told.expires for told in reader.validities]
+        else:
+            expires = []
+        if self.dated and len(request.keys) == 1:
+            modified = [told.modified for told in reader.validities]
+        else:
+            modified = []
         return Reply(
             rows,
             modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,

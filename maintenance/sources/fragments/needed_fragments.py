@@ -156,7 +156,9 @@ class _TripleRequest:
     def text(self) -> str:
         """The pattern as SPARQL, inside GRAPH if it has a graph."""
         inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
-        return inner if self.graph is None else f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
+        if self.graph is None:
+            return inner
+        return f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
 
 
 @dataclass(eq=False)
@@ -213,8 +215,8 @@ class _Fetching:
             self._service(block, bindings)
             return bindings
         if isinstance(block, GraphBlock):
-            name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
-            self.group(block.inner, bindings, name)
+            name = block.name.text[1:]
+            self.group(block.inner, bindings, name if block.iri is None else NamedNode(block.iri))
         elif isinstance(block, Select):
             self.group(block.inner, bindings.restricted_to(block.passing), graph)
             for inner in block.expressions:
@@ -224,7 +226,10 @@ class _Fetching:
                 self.group(part, bindings, graph)
         if self.more and not _grows(block):
             return bindings
-        text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
+        if isinstance(block, Select):
+            text = f"{{ {block.text} }}"
+        else:
+            text = block.text
         return bindings.and_(_in_graph(text, graph), block.always)
 
     def _alone(self, block: ServiceBlock) -> FragmentSource | None:
@@ -259,7 +264,10 @@ class _Fetching:
             fewest = min((self._requests(pattern, role, values[role]) for role in values), default=math.inf)
             if fewest <= ALWAYS_BY_VALUE:
                 return one, pattern, values
-            pages = math.inf if isinstance(one.predicate, Path) else self.reader.pages(pattern)
+            if isinstance(one.predicate, Path):
+                pages = math.inf
+            else:
+                pages = self.reader.pages(pattern)
             choices.append((min(fewest, pages), len(choices), one, pattern, values))
         _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
         return one, pattern, values
@@ -352,7 +360,9 @@ def _narrows(block: Element) -> bool:
 
 
 def _in_graph(text: str, graph: NamedNode | str | None) -> str:
-    return text if graph is None else f"GRAPH {as_sparql(graph)} {{ {text} }}"
+    if graph is None:
+        return text
+    return f"GRAPH {as_sparql(graph)} {{ {text} }}"
 
 
 def _term(position: Position | None) -> NamedNode | Literal | None:

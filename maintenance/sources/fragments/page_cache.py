@@ -46,20 +46,26 @@ class PageCache:
         """Return a page that has not expired; after the clock was set back nothing counts as fresh."""
         with self._lock:
             held = self._pages.get(url)
-            return held if held is not None and held.at <= wall < held.until else None
+            if held is not None and held.at <= wall < held.until:
+                return held
+            return None
 
     def headers(self, url: str) -> dict[str, str]:
         """Return the headers of a conditional request with the strongest validator."""
         with self._lock:
             held = self._pages.get(url)
         told = ((name, held.headers[kind]) for kind, name in PAIRS if held is not None and kind in held.headers)
-        return dict([next(told)]) if held is not None and any(kind in held.headers for kind, _ in PAIRS) else {}
+        if held is not None and any(kind in held.headers for kind, _ in PAIRS):
+            return dict([next(told)])
+        return {}
 
     def unchanged(self, url: str, answer: Answer) -> Page | None:
         """Return the page that a 304 response refers to, or None."""
         with self._lock:
             held = self._pages.get(url)
-            return held.page if answer.status == UNCHANGED and held is not None else None
+            if answer.status == UNCHANGED and held is not None:
+                return held.page
+            return None
 
     def keep(self, url: str, page: Page, answer: Answer, now: int, wall: float) -> CachedPage:
         """Store a page if its response allows it; return it with its validity."""

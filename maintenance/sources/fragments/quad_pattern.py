@@ -64,7 +64,9 @@ def address_text(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
     if term.language:
         return f'"{term.value}"@{term.language}'
     datatype = term.datatype.value
-    return f'"{term.value}"' if datatype == _STRING else f'"{term.value}"^^{datatype}'
+    if datatype == _STRING:
+        return f'"{term.value}"'
+    return f'"{term.value}"^^{datatype}'
 
 
 def read_term(text: str) -> PatternTerm | None:
@@ -87,4 +89,6 @@ def _literal(text: str) -> Literal:
     value, language, datatype = found.groups()
     if language:
         return Literal(value, language=language)
-    return Literal(value, datatype=NamedNode(datatype)) if datatype else Literal(value)
+    if datatype:
+        return Literal(value, datatype=NamedNode(datatype))
+    return Literal(value)

@@ -106,7 +106,7 @@ def test_whichever_time_is_none_the_triple_holds_never(style: Style) -> None:
         ]
         read = read_elements(broken, style, address)
         assert not [held for held in read.elements if held.until > 0]
-        assert any("not a date_literal and time" in odd for odd in read.odd)
+        assert any("not a date and time" in odd for odd in read.odd)
 
 
 def test_several_triples_of_one_graph_share_its_time() -> None:
