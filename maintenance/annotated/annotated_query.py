@@ -146,7 +146,9 @@ class AnnotatedQuery:
 
     def _check_graphs(self) -> None:
         """Refuse GRAPH if a source annotates by graphs, as its graphs cannot be told from those of the data."""
-        speaking = [source for source in self.sources if source.style and source.style.speaking is AnnotationEncoding.GRAPH]
+        speaking = [
+            source for source in self.sources if source.style and source.style.speaking is AnnotationEncoding.GRAPH
+        ]
         asks = next((element for element in self._tree.deep() if isinstance(element, GraphBlock)), None)
         if asks is not None and speaking:
             raise ConfigError(

@@ -54,5 +54,5 @@ def _check_services(tree: Select, addresses: Sequence[str]) -> None:
             )
         if any(isinstance(each, GraphBlock) for each in element.walk()):
             raise ConfigError(f"{element.flat[:80]}: GRAPH is not supported inside SERVICE")
-    if found and any(isinstance(e, GraphBlock) and e.name.kind is Kind.VAR for e in tree.deep()):
+    if found and any(isinstance(e, GraphBlock) and e.name.kind is TokenKind.VAR for e in tree.deep()):
         raise ConfigError("GRAPH with a variable is not supported beside SERVICE: name the graph")

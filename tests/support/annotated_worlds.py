@@ -16,7 +16,12 @@ from freshkeeper.maintenance.annotated.served_data import ServableData
 from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
-from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple, AnnotationEncoding, Style, TimeEncoding
+from freshkeeper.maintenance.sources.fragments.annotation_style import (
+    AnnotationEncoding,
+    Style,
+    TimedTriple,
+    TimeEncoding,
+)
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.transport import Bound
 

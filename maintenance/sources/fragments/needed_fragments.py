@@ -48,7 +48,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
-REQUIRED = (Group, Union, Select)
+REQUIRED = (GroupBlock, Union, Select)
 """Blocks that are joined with their surroundings."""
 ALWAYS_BY_VALUE = 2
 """Up to this many values are requested one by one without asking for the count, which costs a request too."""
@@ -351,7 +351,7 @@ def takes_all(subject: Position, path: Path, value: Position) -> bool:
 
 def _grows(block: Element) -> bool:
     """Return True if more triples can only add solutions to a block."""
-    return all(isinstance(each, (TriplePattern, Values, Group, Union)) for each in block.walk())
+    return all(isinstance(each, (TriplePattern, Values, GroupBlock, Union)) for each in block.walk())
 
 
 def _narrows(block: Element) -> bool:
