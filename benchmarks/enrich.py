@@ -32,7 +32,7 @@ from freshkeeper.policies.base import Graph, Policy
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import Workload, generate
-from freshkeeper.simulator.world.simulated_remote import Remote
+from freshkeeper.simulator.world.simulated_remote import SimulatedRemote
 from freshkeeper.simulator.world.truth import schedule_of
 
 KEYS, EDGES, GAMMA, SEED = 10_000, 20_000, 500, 3
@@ -54,10 +54,12 @@ class Scene:
         return WindowSpec(RANGE, STEP, self.trace.t0)
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> SimulatedRemote:
         """The source, as it changes."""
         edges = self.trace.edges
-        return Remote(schedule_of(self.trace), Graph.from_edges(edges.sn, edges.sr, self.trace.sns, self.trace.srs))
+        return SimulatedRemote(
+            schedule_of(self.trace), Graph.from_edges(edges.sn, edges.sr, self.trace.sns, self.trace.srs)
+        )
 
     @property
     def warm(self) -> Warm:

@@ -20,8 +20,8 @@ from freshkeeper.policies.base import Graph
 from freshkeeper.simulator.report.intervals import paired
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import Workload, generate
-from freshkeeper.simulator.world.simulated_remote import Remote
-from freshkeeper.simulator.world.truth import Truth, schedule_of
+from freshkeeper.simulator.world.simulated_remote import SimulatedRemote
+from freshkeeper.simulator.world.truth import SimulatedTruth, schedule_of
 
 RANGE, STEP, GAMMA, START = 4_000, 1_000, 6, 60_000
 WARM_UP = 0.1
@@ -42,7 +42,7 @@ class Site:
     """A source with the stream that asks for it, and its view."""
 
     trace: Trace
-    truth: Truth
+    truth: SimulatedTruth
     manager: Manager
 
     @classmethod
@@ -50,12 +50,12 @@ class Site:
         """The view complete and fresh at the start."""
         schedule, edges = schedule_of(trace), trace.edges
         graph = Graph.from_edges(edges.sn, edges.sr, trace.sns, trace.srs)
-        remote, window = Remote(schedule, graph), WindowSpec(RANGE, STEP, START)
+        remote, window = SimulatedRemote(schedule, graph), WindowSpec(RANGE, STEP, START)
         manager = Manager(window, remote, policy(name), shared.member(name), Learned(), case, answers=False)
         manager.view.fill_numbered(edges.sn, edges.sr, trace.sns, trace.srs, START)
         every = np.arange(trace.srs, dtype=np.int32)
         manager.receive(every, every.tolist(), remote.fetch(every.tolist(), START).copies, START)
-        return cls(trace, Truth(schedule, graph), manager)
+        return cls(trace, SimulatedTruth(schedule, graph), manager)
 
 
 def traces(seed: int, sources: Sequence[Mapping[str, Any]], evaluations: int) -> list[Trace]:

@@ -13,7 +13,7 @@ from stopwatch import show
 
 from freshkeeper.simulator.experiment.experiment_config import Setting, resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
-from freshkeeper.simulator.trace.stepped import Steps, stepped
+from freshkeeper.simulator.trace.stepped import SteppedWorkload, stepped
 
 SEEDS, EVALUATIONS = 30, 900
 PARTS = {"before": (200, 300), "changes 2.5 x": (400, 600), "and load 3 x": (700, 900)}
@@ -33,7 +33,7 @@ def setting_of(policy: str, target: float | None, budget: float = 30) -> Setting
 
 def followed(setting: Setting, seed: int) -> np.ndarray:
     """Of every evaluation: the true freshness, the pay, what was spent."""
-    task = Task(setting, seed, stepped(Steps(), seed), EVALUATIONS)
+    task = Task(setting, seed, stepped(SteppedWorkload(), seed), EVALUATIONS)
     world, truth = task.world(setting.experiment.policies[0].make())
     rows = []
     for evaluation in world.run():

@@ -88,7 +88,7 @@ def write_scene(place: Path, seed: int, budget: float = 3) -> Trace:
 
 
 def _config(budget: float) -> str:
-    """With the budget that was given, and a bank of as many steps as the contest's."""
+    """Return the text of the config, with this budget and a bank of as many steps."""
     return CONFIG.replace("budget: 3\nbank: 12\n", f"budget: {budget:g}\nbank: {STEPS_BANKED * budget:g}\n")
 
 
@@ -100,7 +100,7 @@ def _blog(trace: Trace) -> Iterator[str]:
 
 
 def _changes(trace: Trace) -> Iterator[str]:
-    """One follower more at every change."""
+    """Yield a line for every change: one more follower of a user."""
     followers = dict.fromkeys(range(trace.srs), 1000)
     times, users = schedule_of(trace).changes(-(2**62), trace.t0 + 1_000 * (SECONDS + 1))
     for at, user in zip(times.tolist(), users.tolist(), strict=True):
@@ -120,7 +120,7 @@ EVERY = 5
 
 @dataclass(eq=False)
 class Standing:
-    """How one policy does."""
+    """The results of one policy so far."""
 
     policy: str
     evaluations: int = 0
@@ -148,7 +148,7 @@ class Standing:
 
 @dataclass(eq=False)
 class Contest:
-    """Several policies over one scene, with a journal for all of them."""
+    """A contest of several policies over one scene, with one journal."""
 
     place: Path
     policies: Sequence[str] = POLICIES
@@ -168,7 +168,7 @@ class Contest:
         self._engine.listen(POSTS, TimedLines.file(self.place / "posts.nt"))
 
     def run(self) -> Iterator[list[Standing]]:
-        """The standings again and again; when it is over everything is on the disk."""
+        """Yield the standings while the contest runs; at the end everything is on disk."""
         told = 0
         for _ in self._engine.run():
             done = min(standing.evaluations for standing in self.standings.values())
@@ -201,6 +201,6 @@ class Contest:
 
 
 def _number(entry: Hashable) -> int:
-    """Which user of the trace a cached entry is of."""
+    """Return the number of the user that a cached entry belongs to."""
     assert isinstance(entry, tuple)
     return int(entry[0].value.rpartition("/")[2])

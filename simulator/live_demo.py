@@ -63,11 +63,11 @@ class LiveScene:
 
     @property
     def place(self) -> Path:
-        """Where it has its own."""
+        """The directory of the live demo."""
         return self.demonstration / "live"
 
     def write(self) -> Path:
-        """The service's config, its queries, and every change to come; what an earlier one kept goes."""
+        """Write the config of the service, its queries and all changes; remove what an earlier demo left."""
         for old in sorted(self.place.rglob("*"), reverse=True):
             old.rmdir() if old.is_dir() else old.unlink()
         (self.place / "queries").mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ class LiveScene:
         return config
 
     def posts(self) -> Iterator[tuple[int, str]]:
-        """When each is due, and its line; without an end."""
+        """Yield the time at which each post is due, and its line, endlessly."""
         lines = self._lap("posts.nt")
         for lap in count():
             for at, statement in lines:
@@ -96,7 +96,7 @@ class LiveScene:
                 yield f'{self.begin + lap * LAP + at}\t{before}"{followers[user]}"{after.partition(chr(34))[2]}'
 
     def _lap(self, name: str) -> Sequence[tuple[int, str]]:
-        """The lines of a file that belong to the contest's two minutes, from their beginning on."""
+        """Return the lines of a file within the contest's two minutes, with times from its beginning."""
         lines = (self.demonstration / name).read_text("utf-8").splitlines(keepends=True)
         begin = int((self.demonstration / "posts.nt").read_text("utf-8").partition("\t")[0])
         parted = ((int(at) - begin, statement) for at, _, statement in (line.partition("\t") for line in lines))
@@ -118,7 +118,7 @@ def show_live(demonstration: Path, seconds: float, tell: Callable[[str], None]) 
 
 
 def _feed(scene: LiveScene, config: ServeConfig, seconds: float, over: Event) -> None:
-    """What is due is pushed; at the end the service is told to stop."""
+    """Push lines when they are due, and stop the service at the end."""
     address = f"http://127.0.0.1:{config.listen}/streams/{POSTS}"
     posts, until = scene.posts(), time.monotonic() + seconds
     ahead = next(posts)
@@ -135,7 +135,7 @@ def _feed(scene: LiveScene, config: ServeConfig, seconds: float, over: Event) ->
 
 
 def _pushed(address: str, lines: str) -> bool:
-    """Whether the service has taken them; before it listens it has not."""
+    """Push lines; return False if the service does not listen yet."""
     request = urllib.request.Request(address, lines.encode(), {"Content-Type": "application/n-quads"})
     try:
         with urllib.request.urlopen(request, timeout=10):
@@ -145,7 +145,7 @@ def _pushed(address: str, lines: str) -> bool:
 
 
 def _port() -> int:
-    """The usual one, or where that is taken any that is free."""
+    """Return the usual port, or any free one if that is taken."""
     for port in (PORT, 0):
         try:
             with bound_to("127.0.0.1", port) as bound:

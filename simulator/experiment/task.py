@@ -23,8 +23,8 @@ from freshkeeper.simulator.experiment.experiment_config import PolicySettings, S
 from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
-from freshkeeper.simulator.world.simulated_remote import Limited, Remote
-from freshkeeper.simulator.world.truth import Truth, mean_rates, schedule_of
+from freshkeeper.simulator.world.simulated_remote import Limited, SimulatedRemote
+from freshkeeper.simulator.world.truth import SimulatedTruth, mean_rates, schedule_of
 from freshkeeper.simulator.world.world import World
 
 ANSWERS_FOR_A_BOUND = 300_000
@@ -130,12 +130,12 @@ class Task:
             "changes", {"setting": setting, "seed": seed, "sr": _labels(self.trace.sr_labels, sr), "t_ms": t_ms}
         )
 
-    def world(self, policy: Policy) -> tuple[World, Truth]:
+    def world(self, policy: Policy) -> tuple[World, SimulatedTruth]:
         """The world that a policy is put into, and the truth about it."""
         setting, trace = self.setting, self.trace
-        truth = Truth(schedule_of(trace), self.graph)
+        truth = SimulatedTruth(schedule_of(trace), self.graph)
         published = setting.knowledge is Knowledge.PUBLISHED
-        remote = Remote(schedule_of(trace), self.graph, published, published and self._fixed)
+        remote = SimulatedRemote(schedule_of(trace), self.graph, published, published and self._fixed)
         settings = setting.experiment.remote
         limited = Limited(remote, settings.requests_per_second, settings.concurrency)
         rule = replace(setting.rule, evaluations=self.evaluations)
@@ -150,7 +150,7 @@ class Task:
         rng = np.random.default_rng([self.seed, 2])
         return World(trace, manager, limited, settings, self.evaluations, rng), truth
 
-    def _warm(self, manager: Manager, remote: Remote) -> None:
+    def _warm(self, manager: Manager, remote: SimulatedRemote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""
         t0 = self.trace.t0
         manager.view.fill_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)

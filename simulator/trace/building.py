@@ -31,9 +31,9 @@ KINDS = {"Meter": "W", "Lamp": "W", "Heater": "W", "Thermometer": "°C", "Hygrom
 """Kinds of devices, and their units."""
 READING = f"<{BASE}reading/"
 THINGS = tuple(f"<{BASE}{kind}/" for kind in ("reading", "device", "room", "floor"))
-"""What walks go through; kinds, units and values are ends."""
+"""Nodes that a walk passes; kinds, units and values are ends."""
 STRIDE = 10
-"""Triples from one query's window to the next one's."""
+"""Triples between the windows of two queries."""
 
 
 class Building(BaseModel):
@@ -52,7 +52,7 @@ class Building(BaseModel):
     predicates: float = Field(default=0.95, ge=0, le=1, description="share of predicates that stay constants")
 
 
-class Timed(NamedTuple):
+class BuildingTriple(NamedTuple):
     """A triple of the stream, its terms as N-Triples writes them."""
 
     time: int
@@ -62,18 +62,18 @@ class Timed(NamedTuple):
 
     @property
     def line(self) -> str:
-        """As a stream's file has it."""
+        """Return the triple as a line of a stream's file."""
         return f"{self.time}\t{self.subject} {self.predicate} {self.object} .\n"
 
 
-def named(name: str) -> str:
-    """An IRI of the building."""
+def building_iri(name: str) -> str:
+    """Return an IRI of the building."""
     return f"<{BASE}{name}>"
 
 
 @dataclass(frozen=True)
 class Device:
-    """What is said of a device."""
+    """A device: its kind, and where it stands."""
 
     name: str
     kind: str
@@ -81,33 +81,38 @@ class Device:
     floor: str
 
     def reading(self, number: int, value: int) -> Iterator[tuple[str, str, str]]:
-        """The triples of one reading."""
-        reading = named(f"reading/{number}")
-        yield reading, TYPE, named(f"{self.kind}Reading")
-        yield reading, named("device"), self.name
-        yield reading, named("value"), f'"{value}"^^{INTEGER}'
-        yield reading, named("unit"), f'"{KINDS[self.kind]}"'
+        """Yield the triples of one reading."""
+        reading = building_iri(f"reading/{number}")
+        yield reading, TYPE, building_iri(f"{self.kind}Reading")
+        yield reading, building_iri("device"), self.name
+        yield reading, building_iri("value"), f'"{value}"^^{INTEGER}'
+        yield reading, building_iri("unit"), f'"{KINDS[self.kind]}"'
 
     def announcement(self) -> Iterator[tuple[str, str, str]]:
-        """What it is, and where."""
-        yield self.name, TYPE, named(self.kind)
-        yield self.name, named("in"), self.room
-        yield self.room, named("on"), self.floor
+        """Yield the triples that say what the device is, and where it stands."""
+        yield self.name, TYPE, building_iri(self.kind)
+        yield self.name, building_iri("in"), self.room
+        yield self.room, building_iri("on"), self.floor
 
 
 def devices(building: Building, seed: int) -> list[Device]:
-    """The devices of one draw."""
+    """Draw the devices."""
     rng = np.random.default_rng([seed, 0])
     kinds = rng.integers(0, len(KINDS), building.devices)
     rooms = rng.integers(0, building.rooms, building.devices)
     return [
-        Device(named(f"device/{n}"), [*KINDS][kind], named(f"room/{room}"), named(f"floor/{room % building.floors}"))
+        Device(
+            building_iri(f"device/{n}"),
+            [*KINDS][kind],
+            building_iri(f"room/{room}"),
+            building_iri(f"floor/{room % building.floors}"),
+        )
         for n, (kind, room) in enumerate(zip(kinds.tolist(), rooms.tolist(), strict=True))
     ]
 
 
-def readings(building: Building, seed: int) -> Iterator[Timed]:
-    """The stream, which has no end."""
+def readings(building: Building, seed: int) -> Iterator[BuildingTriple]:
+    """Yield the triples of the stream, endlessly."""
     known, rng = devices(building, seed), np.random.default_rng([seed, 1])
     time = number = 0
     while True:
@@ -117,14 +122,14 @@ def readings(building: Building, seed: int) -> Iterator[Timed]:
         for device, value, gap, says in drawn:
             time += 1 + int(gap)
             for triple in known[device].reading(number, value):
-                yield Timed(time, *triple)
+                yield BuildingTriple(time, *triple)
             for triple in known[device].announcement() if says else ():
-                yield Timed(time, *triple)
+                yield BuildingTriple(time, *triple)
             number += 1
 
 
 def queries(building: Building, seed: int, count: int) -> Iterator[str]:
-    """So many queries: each a walk over what a window holds, some readings after that of the query before."""
+    """Yield `count` queries: each is a walk over a window, some readings after the previous one."""
     rng, stream = np.random.default_rng([seed, 2]), readings(building, seed)
     held = deque((each[1:] for each in islice(stream, building.window)), building.window)
     for number in range(count):
@@ -134,7 +139,7 @@ def queries(building: Building, seed: int, count: int) -> Iterator[str]:
 
 
 def walk(held: list[tuple[str, str, str]], length: int, rng: Generator) -> list[tuple[str, str, str]]:
-    """From triple to triple that share a thing with one before, as long as there are some."""
+    """Return a walk from triple to triple, each of which shares a thing with an earlier one."""
     taken = [held[int(rng.integers(len(held)))]]
     while len(taken) < length:
         seen = {node for s, _, o in taken for node in (s, o) if node.startswith(THINGS)}
@@ -146,7 +151,7 @@ def walk(held: list[tuple[str, str, str]], length: int, rng: Generator) -> list[
 
 
 def generalised(triples: list[tuple[str, str, str]], building: Building, rng: Generator) -> list[str]:
-    """The walk with variables for what its triples share, for every reading, and for some of the rest."""
+    """Return the walk with variables for shared things, for readings, and for some of the rest."""
     times = Counter(node for s, _, o in triples for node in (s, o))
     variables: dict[str, str] = {}
     for node, count in times.items():
@@ -160,7 +165,7 @@ def generalised(triples: list[tuple[str, str, str]], building: Building, rng: Ge
 
 
 def query_text(building: Building, number: int, patterns: list[str]) -> str:
-    """The query as RSP-QL."""
+    """Return the query as RSP-QL."""
     return (
         f"PREFIX : <{BASE}>\nREGISTER ISTREAM :answers{number} AS\n"
         f"SELECT * FROM NAMED WINDOW :w ON :readings [ELEMENTS {building.window}]\n"
@@ -169,7 +174,7 @@ def query_text(building: Building, number: int, patterns: list[str]) -> str:
 
 
 def write_building(building: Building, seed: int, triples: int, count: int, out: Path, overwrite: bool = False) -> None:
-    """A directory with the stream as readings.nq, and every query in a file of its own; only a building is replaced."""
+    """Write the stream as readings.nq and each query as a file; overwrite nothing but a building."""
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         if not (out / "readings.nq").exists():
             raise InputError(f"{out} is there already and is no building: name another directory")

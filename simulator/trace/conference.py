@@ -23,7 +23,7 @@ PERSON = "http://example.org/person/"
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 DC, TERMS = "http://purl.org/dc/elements/1.1/", "http://purl.org/dc/terms/"
 FOAF, SWRC = "http://xmlns.com/foaf/0.1/", "http://swrc.ontoware.org/ontology#"
-GIVEN = (
+FIRST_NAMES = (
     "Ada",
     "Bea",
     "Cem",
@@ -74,7 +74,7 @@ class FloorPlan:
 
 
 def floor_plan(seed: int) -> FloorPlan:
-    """A ring of rooms with corridors across."""
+    """Draw a ring of rooms with corridors across."""
     rng = np.random.default_rng([seed, 0])
     pairs = {(room, (room + 1) % ROOMS) for room in range(ROOMS)}
     while len(pairs) < CORRIDORS:
@@ -86,12 +86,12 @@ def floor_plan(seed: int) -> FloorPlan:
 
 
 def author_name(number: int) -> str:
-    """The name of an author, which is nobody else's."""
-    return f"{GIVEN[number % len(GIVEN)]} Author{number}"
+    """Return the unique name of an author."""
+    return f"{FIRST_NAMES[number % len(FIRST_NAMES)]} Author{number}"
 
 
 def papers(seed: int) -> Iterator[str]:
-    """What is known of authors and papers, as N-Triples without an end: a volume of proceedings after the other."""
+    """Yield N-Triples about authors and papers endlessly, volume by volume."""
     rng, authors, volume = np.random.default_rng([seed, 1]), 0, 0
     while True:
         for _ in range(EDITORS if authors else CAREER // 4):
@@ -109,7 +109,7 @@ def papers(seed: int) -> Iterator[str]:
 
 
 def sightings(conference: Conference, seed: int) -> Iterator[str]:
-    """Who was detected where, as timestamped N-Triples without an end."""
+    """Yield detections of people in rooms as timestamped N-Triples, endlessly."""
     plan, rng = floor_plan(seed), np.random.default_rng([seed, 2])
     rooms, time = rng.integers(0, ROOMS, conference.people).tolist(), 0
     while True:
@@ -124,12 +124,12 @@ def sightings(conference: Conference, seed: int) -> Iterator[str]:
 
 
 def query_texts(name: str) -> dict[str, str]:
-    """The queries of the paper about the author of a name."""
+    """Return the queries of the paper about an author."""
     return {number: text.replace(NAME, name) for number, text in QUERIES.items()}
 
 
 def write_conference(conference: Conference, seed: int, count: int, out: Path, overwrite: bool = False) -> None:
-    """A directory with floorplan.nt, dblp.nt, rfid.nq and q1.cqels to q5.cqels; only a conference is replaced."""
+    """Write floorplan.nt, dblp.nt, rfid.nq and q1.cqels to q5.cqels; overwrite nothing but a conference."""
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         if not (out / "rfid.nq").exists():
             raise InputError(f"{out} is there already and is no conference: name another directory")
@@ -149,7 +149,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 
 def _career(draws: np.typing.NDArray[np.float64], authors: int) -> list[int]:
-    """Authors of late; those who write more are drawn more often."""
+    """Return the numbers of recent authors; the productive ones are drawn more often."""
     found: list[int] = (authors - 1 - (draws**2 * min(CAREER, authors)).astype(int)).tolist()
     return found
 

@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from freshkeeper.maintenance.base.arrays import Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.simulator.trace.file_tables import Labels, Table, read_csv, read_parquet
+from freshkeeper.simulator.trace.file_tables import Labels, TraceTable, read_csv, read_parquet
 from freshkeeper.simulator.trace.recorded_trace import changes_seen
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
+from freshkeeper.simulator.trace.trace import Changes, Trace, TraceArrivals, distinct_edges, number
 
 Unit = Annotated[
     Literal["ms", "s", "iso"],
@@ -66,7 +66,7 @@ class ChangeSource(_Source):
 
 
 class Conversion(BaseModel):
-    """Where the three tables of a trace come from."""
+    """The files and columns from which the three tables of a trace come."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -96,7 +96,7 @@ def convert(conversion: Conversion, base: Path) -> Trace:
     t_ms = times(arrivals, conversion.arrivals.time, conversion.arrivals.unit)
     order = np.argsort(t_ms, kind="stable")
     return Trace(
-        Arrivals(t_ms[order], arrived[order]),
+        TraceArrivals(t_ms[order], arrived[order]),
         distinct_edges(sn, sr),
         _changes(changes, conversion.changes, changed),
         sn_labels,
@@ -104,8 +104,8 @@ def convert(conversion: Conversion, base: Path) -> Trace:
     )
 
 
-def times(table: Table, column: str, unit: Unit) -> Ints:
-    """A column of times as milliseconds, the fraction of one cut off."""
+def times(table: TraceTable, column: str, unit: Unit) -> Ints:
+    """Return a column of times in milliseconds, rounded down."""
     data = table.data[column]
     if data.null_count:
         raise table.fault(int(pc.index(pc.is_null(data), True).as_py()), f"{column} is missing; every row needs one")
@@ -122,7 +122,7 @@ def times(table: Table, column: str, unit: Unit) -> Ints:
 
 
 def derived(t_ms: Ints, sr: Ids, value: Labels) -> Changes:
-    """The observations whose value is not that of the previous observation of the same SR."""
+    """Return the observations whose value differs from the previous observation of the same SR."""
     order = np.lexsort((t_ms, sr))
     sorted_sr, sorted_value = sr[order], value[order]
     differs = (sorted_sr[1:] == sorted_sr[:-1]) & (sorted_value[1:] != sorted_value[:-1])
@@ -130,7 +130,7 @@ def derived(t_ms: Ints, sr: Ids, value: Labels) -> Changes:
     return Changes.in_order(t_ms[kept], sr[kept], value[kept])
 
 
-def _changes(table: Table, source: ChangeSource, sr: Ids) -> Changes:
+def _changes(table: TraceTable, source: ChangeSource, sr: Ids) -> Changes:
     t_ms = times(table, source.time, source.unit)
     if source.value is None and source.observations:
         raise InputError(f"{table.path}: observations without a value tell no change; name the column of the value")
@@ -142,8 +142,8 @@ def _changes(table: Table, source: ChangeSource, sr: Ids) -> Changes:
     return derived(t_ms, sr, value) if source.observations else Changes.in_order(t_ms, sr, value)
 
 
-def _changed(source: ChangeSource, base: Path) -> Table:
-    """The table of changes: a file, or what a journal saw."""
+def _changed(source: ChangeSource, base: Path) -> TraceTable:
+    """Return the table of changes, from a file or from a journal."""
     if (base / source.file).is_dir():
         return changes_seen(base / source.file)
     changes = _open(source, base, source.time)
@@ -152,7 +152,7 @@ def _changed(source: ChangeSource, base: Path) -> Table:
 
 
 def columns_of(path: Path) -> list[str]:
-    """What the columns of a file are called, in its order."""
+    """Return the names of a file's columns, in their order."""
     if path.suffix in (".parquet", ".jsonl", ".ndjson") or not path.is_file():
         return list(_open(_Source(file=path), Path(), None).data.column_names)
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
@@ -160,14 +160,14 @@ def columns_of(path: Path) -> list[str]:
 
 
 def first_times(path: Path, column: str) -> "pa.Array":
-    """The first hundred times of a column, as words."""
+    """Return the first hundred times of a column, as strings."""
     table = _open(ArrivalSource(file=path, time=column), Path(), column)
     table.must_have(column)
     table.must_have_rows()
     return pa.array(table.data[column].slice(0, 100).cast(pa.string()).to_pylist())
 
 
-def _open(source: _Source, base: Path, time: str | None) -> Table:
+def _open(source: _Source, base: Path, time: str | None) -> TraceTable:
     path = base / source.file
     if not path.exists():
         raise InputError(f"{path} does not exist; give the path of a CSV, CSV.gz, JSONL or Parquet file")
@@ -175,7 +175,7 @@ def _open(source: _Source, base: Path, time: str | None) -> Table:
         return read_parquet(path)
     if path.suffix in (".jsonl", ".ndjson"):
         try:
-            return Table(path, json.read_json(path))
+            return TraceTable(path, json.read_json(path))
         except pa.ArrowInvalid as error:
             said = str(error).splitlines()[0]
             raise InputError(f"{path} is no JSONL: {said}; every line must be one object") from None
@@ -184,12 +184,12 @@ def _open(source: _Source, base: Path, time: str | None) -> Table:
     return read_csv(path, dict.fromkeys(named, word) | ({time: pa.string()} if time else {}))
 
 
-def _must_have(table: Table, *columns: str) -> None:
+def _must_have(table: TraceTable, *columns: str) -> None:
     table.must_have(*columns)
     table.must_have_rows()
 
 
-def _counted(table: Table, column: str, unit: Unit) -> Ints:
+def _counted(table: TraceTable, column: str, unit: Unit) -> Ints:
     data = table.data[column]
     if is_integer(data.type):
         whole: Ints = data.to_numpy().astype(np.int64) * MS[unit]
@@ -203,7 +203,7 @@ def _counted(table: Table, column: str, unit: Unit) -> Ints:
     return t_ms
 
 
-def _iso(table: Table, column: str) -> Ints:
+def _iso(table: TraceTable, column: str) -> Ints:
     words = table.data[column].cast(pa.string())
     dated = pc.match_substring_regex(words, r"^\d+-\d\d-\d\d$")
     zoned = pc.match_substring_regex(words, r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$")
@@ -214,8 +214,8 @@ def _iso(table: Table, column: str) -> Ints:
     return t_ms
 
 
-def _cast(table: Table, column: str, words: pa.ChunkedArray, kind: pa.DataType, right: str) -> NDArray[Any]:
-    """The words as another type; the first that is none is found by halving, as Arrow does not say which it was."""
+def _cast(table: TraceTable, column: str, words: pa.ChunkedArray, kind: pa.DataType, right: str) -> NDArray[Any]:
+    """Cast strings to another type; find the first that cannot be cast by halving, as Arrow does not name it."""
     try:
         return words.cast(kind).to_numpy()
     except pa.ArrowInvalid:
@@ -234,5 +234,5 @@ def _casts(words: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-def _fault(table: Table, column: str, row: int, right: str) -> InputError:
+def _fault(table: TraceTable, column: str, row: int, right: str) -> InputError:
     return table.fault(row, f"{column} is {table.data[column][row].as_py()!r}; it must be {right}")

@@ -1,4 +1,4 @@
-"""What a trace is like: its entities, degrees, rates and change intervals, and how stale answers get without refreshes.
+"""Descriptions of a trace: entities, degrees, rates, change intervals, and staleness without refreshes.
 
 For the last, the view is complete and fresh at t0 and never refreshed: an SR is stale once it has changed after t0.
 The answers of all evaluations up to the last arrival count, by version and exactly.
@@ -70,7 +70,7 @@ def describe(trace: Trace, window_ms: int | None = None, step_ms: int | None = N
 
 
 def text(description: Description) -> list[tuple[str, str]]:
-    """The same in words: one row, what and how much, per number; a spread is one row."""
+    """Return the description in words: a row (what, how much) per number; a spread is one row."""
     rows: list[tuple[str, str]] = []
     for name, value in description.items():
         stem, _, quantile = name.rpartition("_")
@@ -83,7 +83,7 @@ def text(description: Description) -> list[tuple[str, str]]:
 
 
 def suggested_step(trace: Trace) -> int:
-    """A round step that brings as many arrivals as 002's, with at least 20 evaluations."""
+    """Return a round step with as many arrivals as 002's, for at least 20 evaluations."""
     duration = int(trace.arrivals.t_ms[-1]) - trace.t0
     wanted = min(duration * ARRIVALS_PER_STEP / len(trace.arrivals), duration / LEAST_EVALUATIONS)
     steps = np.array(_ROUND_MS)
@@ -91,7 +91,7 @@ def suggested_step(trace: Trace) -> int:
 
 
 def change_intervals(trace: Trace) -> Ints:
-    """The times between successive changes of the same SR."""
+    """Return the times between successive changes of the same SR."""
     order = np.argsort(trace.changes.sr, kind="stable")
     sr, t_ms = trace.changes.sr[order], trace.changes.t_ms[order]
     intervals: Ints = np.diff(t_ms)[sr[1:] == sr[:-1]]
@@ -106,7 +106,7 @@ def rank_correlation(left: Ints, right: Ints) -> float | None:
 
 
 def runs(trace: Trace, window: int, step: int) -> tuple[Ints, Ints, int]:
-    """The first and the last evaluation k that has each arrival in its window, and how many evaluations there are.
+    """Return the first and last evaluation k with each arrival in its window, and the number of evaluations.
 
     An arrival at s is in (t_k − ω, t_k] for ceil((s − t0)/β) ≤ k < ceil((s + ω − t0)/β); in none if last < first.
     """
@@ -118,7 +118,7 @@ def runs(trace: Trace, window: int, step: int) -> tuple[Ints, Ints, int]:
 
 
 def first_stale(trace: Trace, step: int, evaluations: int) -> Ints:
-    """The first evaluation at which each SR has changed since t0; one past the last if there is none."""
+    """Return the first evaluation at which each SR has changed since t0, or one past the last evaluation."""
     since = trace.changes_between(trace.t0, trace.t0 + evaluations * step)
     result = np.full(trace.srs, evaluations + 1)
     np.minimum.at(result, since.sr, -(-(since.t_ms - trace.t0) // step))
@@ -126,7 +126,7 @@ def first_stale(trace: Trace, step: int, evaluations: int) -> Ints:
 
 
 def stale_answers(trace: Trace, owner: Ids | Ints, since: Ints, window: int, step: int) -> int:
-    """How many answers (arrival, item) are stale, of all evaluations; item e is of SN owner[e], stale from since[e] on.
+    """Count the stale answers (arrival, item) of all evaluations; item e, of SN owner[e], is stale from since[e] on.
 
     Of the arrivals of its SN, those that come into the window after since[e] count with all their evaluations, those
     that leave before with none, and those in between with last + 1 − since[e]: sums of two prefix sums by SN.
@@ -204,7 +204,7 @@ def _amount(name: str, value: float | None) -> str:
 
 
 def _instant(value: float) -> str:
-    """An instant of the epoch's time as a date; a small one is a count from some zero."""
+    """Format an instant: as a date, or as a count of milliseconds if it is small."""
     return str(np.datetime64(int(value), "ms")) if value >= 365 * _D else f"{value:,.0f} ms"
 
 

@@ -15,13 +15,13 @@ def draw_edges(rng: np.random.Generator, sns: int, srs: int, count: int, skew: f
 
 
 def own_edges(sns: int, srs: int) -> Edges:
-    """Each SR belongs to one SN, each SN having as many."""
+    """Return edges that give each SN the same number of SRs of its own."""
     sr = np.arange(srs, dtype=np.int32)
     return Edges(sr // (srs // sns), sr)
 
 
 def _degrees(rng: np.random.Generator, weight: Floats, sns: int, count: int) -> Ints:
-    """How many SNs each SR gets when `count` distinct pairs are drawn one after the other, by the weight of their SR.
+    """Draw the degree of each SR: `count` distinct pairs are drawn one after the other, by the weight of their SR.
 
     Drawing without replacement is a race: a pair arrives after Exp(weight), the first `count` win. So only what arrives
     by a time at which a few too many have arrived needs to be drawn, whatever the skew.
@@ -48,7 +48,7 @@ def _share_arrived(weight: Floats, wanted: float) -> Floats:
 
 
 def _neighbours(rng: np.random.Generator, degree: Ints, sns: int) -> Ints:
-    """For every SR `degree` distinct SNs, as keys sr·sns + sn; of more than half it draws those that are left out."""
+    """Draw `degree` distinct SNs per SR, as keys sr·sns + sn; beyond half of them, draw those to leave out."""
     mostly = degree > sns // 2
     drawn = np.where(mostly, sns - degree, degree)
     keys = np.empty(0, np.int64)

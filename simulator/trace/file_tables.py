@@ -35,31 +35,31 @@ def numbers_or_words(words: pa.Array) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """One table as it came from a file, with checks that name the row."""
+class TraceTable:
+    """A table read from a file, with checks that name the row."""
 
     path: Path
     data: pa.Table
 
     def fault(self, row: int, words: str, kind: type[InputError] = InputError) -> InputError:
-        """The error of the row with this index."""
+        """Return an error that names the row with this index."""
         return kind(f"{self.path}: row {row + 1}: {words}")
 
     def must_have(self, *columns: str) -> None:
-        """Every column is there, once."""
+        """Raise InputError unless every column is there exactly once."""
         for column in columns:
             if self.data.column_names.count(column) != 1:
                 hint = nearest(column, self.data.column_names)
                 raise InputError(f"{self.path}: the column {column!r} must be there once; {hint}")
 
     def must_have_rows(self) -> None:
-        """A header alone is no trace."""
+        """Raise InputError if the table has no rows."""
         if not self.data.num_rows:
             raise InputError(f"{self.path} has no rows; it must have at least one")
 
     def times(self, column: str = "t_ms") -> Ints:
-        """Times that are neither negative nor out of order."""
-        t_ms = self.whole(column)
+        """Return a column of times; raise if they are negative or out of order."""
+        t_ms = self.integers(column)
         back = np.flatnonzero(t_ms[1:] < t_ms[:-1])
         if back.size:
             row = int(back[0]) + 1
@@ -67,8 +67,8 @@ class Table:
             raise self.fault(row, words, TimeError)
         return t_ms
 
-    def whole(self, column: str, least: int = 0) -> Ints:
-        """A column of integers from `least` on."""
+    def integers(self, column: str, least: int = 0) -> Ints:
+        """Return a column of integers; raise if one is below `least`."""
         data = self.data[column]
         if not is_integer(data.type):
             raise InputError(f"{self.path}: {column} is of type {data.type}; it must hold integers, in milliseconds")
@@ -80,7 +80,7 @@ class Table:
         return numbers
 
     def words(self, column: str, blank: bool = False) -> pa.DictionaryArray:
-        """A column as words, each held once."""
+        """Return a column of strings, dictionary-encoded."""
         data = self.data[column]
         if is_floating(data.type) or is_nested(data.type):
             raise InputError(f"{self.path}: {column} is of type {data.type}; it must hold strings or integers")
@@ -91,7 +91,7 @@ class Table:
         return words
 
     def values(self, column: str) -> Labels | None:
-        """An optional column of values, which may be of any type."""
+        """Return the values of an optional column, of any type."""
         if column not in self.data.column_names:
             return None
         data = self.data[column]
@@ -116,8 +116,8 @@ class Table:
             raise self.fault(int(rows[0]), f"{column} is empty; every row needs an id")
 
 
-def read_csv(path: Path, types: dict[str, pa.DataType]) -> Table:
-    """A CSV file, unpacked where its name ends in .gz; columns without a type are guessed."""
+def read_csv(path: Path, types: dict[str, pa.DataType]) -> TraceTable:
+    """Read a CSV file, unpacked if its name ends in .gz; Arrow infers the types that are not given."""
     options = csv.ConvertOptions(column_types=types, null_values=[""])
     try:
         data = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True), convert_options=options)
@@ -126,19 +126,19 @@ def read_csv(path: Path, types: dict[str, pa.DataType]) -> Table:
     except OSError as error:
         hint = "it is cut off or no gzip, write it again" if path.suffix == ".gz" else "it must be a readable file"
         raise InputError(f"{path} cannot be read: {_first_line(str(error))}; {hint}") from None
-    return Table(path, data)
+    return TraceTable(path, data)
 
 
-def read_parquet(path: Path) -> Table:
-    """A Parquet file, or a directory of them as Spark writes it."""
+def read_parquet(path: Path) -> TraceTable:
+    """Read a Parquet file, or a directory of them as Spark writes it."""
     try:
-        return Table(path, parquet.read_table(path, partitioning=None))
+        return TraceTable(path, parquet.read_table(path, partitioning=None))
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} is no Parquet file: {_first_line(str(error))}; write it again") from None
 
 
 def _csv_fault(path: Path, error: str, whole: list[str]) -> InputError:
-    """What is wrong with a CSV file, found by reading it again as words, row by row."""
+    """Find what is wrong with a CSV file by reading it again as strings, row by row."""
     if "Empty CSV" in error:
         return InputError(f"{path} is empty; it must begin with a header that names its columns")
     ragged: list[csv.InvalidRow] = []
@@ -150,7 +150,7 @@ def _csv_fault(path: Path, error: str, whole: list[str]) -> InputError:
     parsing = csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip)
     words = csv.ConvertOptions(column_types=dict.fromkeys(whole, pa.string()))
     try:
-        table = Table(path, csv.read_csv(path, csv.ReadOptions(use_threads=False), parsing, words))
+        table = TraceTable(path, csv.read_csv(path, csv.ReadOptions(use_threads=False), parsing, words))
     except (pa.ArrowInvalid, OSError):
         return InputError(f"{path}: {_first_line(error)}")
     if ragged:

@@ -47,8 +47,8 @@ class NamedFile:
             return cls(Path(written))
         return cls(Path(path), tuple(column.strip() for column in columns.split(",")))
 
-    def named(self, *meanings: str) -> tuple[str, ...]:
-        """The columns that hold these."""
+    def column_names(self, *meanings: str) -> tuple[str, ...]:
+        """Return the columns that hold these meanings."""
         if self.columns:
             if len(self.columns) < len(meanings):
                 how = f"{self.path}:{','.join(meanings)}"
@@ -64,7 +64,7 @@ class NamedFile:
         return tuple(there[: len(meanings)])
 
     def unit(self, column: str) -> Unit:
-        """What the times of a column count: 2026-05-01 is a date, 1777593600 are seconds, 1777593600000 ms."""
+        """Detect the unit of times: 2026-05-01 is a date, 1777593600 is in seconds, 1777593600000 in ms."""
         if column.endswith("_ms"):
             return "ms"
         words = first_times(self.path, column)
@@ -76,20 +76,20 @@ class NamedFile:
 def conversion(
     arrivals: NamedFile, edges: NamedFile | None, changes: NamedFile | None, unit: Unit | None
 ) -> tuple[Conversion, list[str]]:
-    """What is to be read, and how the files were understood, in sentences."""
+    """Return the conversion, and sentences that say how the files were read."""
     if changes is None:
         raise InputError(NO_CHANGES)
-    time, key = arrivals.named("time", "key")[:2]
+    time, key = arrivals.column_names("time", "key")[:2]
     came = ArrivalSource(file=arrivals.path, time=time, unit=unit or arrivals.unit(time), sn=key)
     notes = [f"{arrivals.path}: {time} is the time ({came.unit}), {key} the key."]
     needs = None
     if edges is not None:
-        owner, entry = edges.named("key", "entry")[:2]
+        owner, entry = edges.column_names("key", "entry")[:2]
         needs = EdgeSource(file=edges.path, sn=owner, sr=entry)
         notes.append(f"{edges.path}: the key {owner} needs the entry {entry}.")
     if changes.path.is_dir():
         return Conversion(arrivals=came, edges=needs, changes=ChangeSource(file=changes.path)), notes
-    at, changed, *values = changes.named("time", "entry")
+    at, changed, *values = changes.column_names("time", "entry")
     value = values[0] if values else None
     truth = ChangeSource(
         file=changes.path, time=at, unit=unit or changes.unit(at), sr=changed, value=value, observations=bool(value)

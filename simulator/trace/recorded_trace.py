@@ -1,11 +1,11 @@
 """A trace from a recorded journal: who arrived and what changed, as far as answers and refreshes tell.
 
-Arrivals follow from how many mappings each SN had at each evaluation: from one to the next those leave that came one
-range before, and what a count has more than what is left then has arrived since. So the windows of these arrivals hold
-at every evaluation what was counted. Changes are those of changes.parquet, else those that refreshes saw.
+Arrivals follow from the number of mappings of each SN at each evaluation: from one evaluation to the next, mappings
+leave that came one range before, and the rest of the count has arrived since. So the windows of these arrivals hold at
+every evaluation what was counted. Changes are those of changes.parquet, or those that refreshes saw.
 
-What a journal does not tell is said in notes: the range of its window has to be given, what was never answered is not
-known, and without changes.parquet changes are known only where a refresh saw one.
+Notes say what a journal does not have: it lacks the range of its window and everything that was never answered, and
+without changes.parquet it has only the changes that a refresh saw.
 """
 
 from collections.abc import Iterator
@@ -20,29 +20,29 @@ import pyarrow.compute as pc
 from freshkeeper.maintenance.base.arrays import Bools, Ids, Ints
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal.journal import check_columns
-from freshkeeper.simulator.trace.file_tables import Table, read_parquet
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
+from freshkeeper.simulator.trace.file_tables import TraceTable, read_parquet
+from freshkeeper.simulator.trace.trace import Changes, Trace, TraceArrivals, distinct_edges, number
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
-    """How many mappings SNs had, one row per evaluation and SN, sorted by evaluation."""
+class MappingCounts:
+    """The number of window mappings per evaluation and SN, sorted by evaluation."""
 
     k: Ints
     sn: Ids
     mappings: Ints
 
     @classmethod
-    def of(cls, k: Ints, sn: Ids, mappings: Ints) -> "Counts":
-        """All answers of an SN, with whatever policy, say the same of it; the largest number is right."""
+    def of(cls, k: Ints, sn: Ids, mappings: Ints) -> "MappingCounts":
+        """Count mappings: answers of an SN agree whatever the policy, so the largest number is right."""
         order = np.lexsort((mappings, sn, k))
         k, sn, mappings = k[order], sn[order], mappings[order]
         last = np.ones(k.size, bool)
         last[:-1] = (np.diff(k) != 0) | (np.diff(sn) != 0)
         return cls(k[last], sn[last], mappings[last])
 
-    def each(self, evaluations: int, sns: int) -> Iterator[Ints]:
-        """The counts of all SNs, evaluation by evaluation."""
+    def by_evaluation(self, evaluations: int, sns: int) -> Iterator[Ints]:
+        """Yield the counts of all SNs, evaluation by evaluation."""
         ends = np.searchsorted(self.k, np.arange(evaluations), side="right").tolist()
         for begin, end in zip([0, *ends], ends, strict=False):
             counts = np.zeros(sns, np.int64)
@@ -50,7 +50,7 @@ class Counts:
             yield counts
 
 
-def arrivals_from(counts: Counts, evaluations: int, span: int, sns: int) -> tuple[Arrivals, int]:
+def arrivals_from(counts: MappingCounts, evaluations: int, span: int, sns: int) -> tuple[TraceArrivals, int]:
     """Arrivals, timed by evaluation from 0 on, and how many mappings left before their time.
 
     A mapping stays for `span` evaluations, so what arrives at k has arrived in the place of what came at k − span.
@@ -59,7 +59,7 @@ def arrivals_from(counts: Counts, evaluations: int, span: int, sns: int) -> tupl
     held = came.sum(axis=0)
     found: list[tuple[int, Ints]] = []
     early = 0
-    for k, now in enumerate(counts.each(evaluations, sns)):
+    for k, now in enumerate(counts.by_evaluation(evaluations, sns)):
         if k:
             found.append((k - span, came[k % span].copy()))
             left = held - came[k % span]
@@ -70,14 +70,14 @@ def arrivals_from(counts: Counts, evaluations: int, span: int, sns: int) -> tupl
     return _listed(found), early
 
 
-def _held_at_first(counts: Counts, evaluations: int, span: int, sns: int) -> Ints:
-    """What the first window holds, by the evaluation (modulo the span) at which it leaves: the latest that can be.
+def _held_at_first(counts: MappingCounts, evaluations: int, span: int, sns: int) -> Ints:
+    """Return the content of the first window by the evaluation (modulo the span) at which it leaves at the latest.
 
     Of those that leave at r, r + span, ... there are as many as later arrivals in their place fall short of zero.
     """
     change, lowest = np.zeros((span, sns), np.int64), np.zeros((span, sns), np.int64)
     first = before = np.zeros(sns, np.int64)
-    for k, now in enumerate(counts.each(evaluations, sns)):
+    for k, now in enumerate(counts.by_evaluation(evaluations, sns)):
         first = first if k else now
         if k:
             change[k % span] += now - before
@@ -90,14 +90,14 @@ def _held_at_first(counts: Counts, evaluations: int, span: int, sns: int) -> Int
     return leaving
 
 
-def _listed(found: list[tuple[int, Ints]]) -> Arrivals:
+def _listed(found: list[tuple[int, Ints]]) -> TraceArrivals:
     sns = [np.repeat(np.arange(counts.size, dtype=np.int32), counts) for _, counts in found]
     times = [np.full(each.size, k, np.int64) for (k, _), each in zip(found, sns, strict=True)]
-    return Arrivals(np.concatenate(times), np.concatenate(sns))
+    return TraceArrivals(np.concatenate(times), np.concatenate(sns))
 
 
-def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, str]:
-    """One change halfway between each refresh that saw one and the copy before, and a sentence that says so.
+def seen_by_refreshes(answers: TraceTable, refreshes: TraceTable | None) -> tuple[TraceTable, str]:
+    """Return a change halfway between each refresh that saw one and the copy before, and a note that says so.
 
     Every policy saw changes of its own; those of the policy that saw most are taken.
     """
@@ -107,7 +107,7 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
     policy = _most(refreshes, saw)
     mine, served = _rows(refreshes, policy), _rows(answers, policy)
     labels, (asked, used) = number(refreshes.words("sr"), answers.words("sr"))
-    refreshed, copied = refreshes.whole("t_ms"), answers.whole("refreshed_ms")
+    refreshed, copied = refreshes.integers("t_ms"), answers.integers("refreshed_ms")
     came = mine & (~_failed(refreshes))
     sr, t_ms = np.concatenate([asked[came], used[served]]), np.concatenate([refreshed[came], copied[served]])
     seen = came & saw
@@ -116,14 +116,14 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
         pa.array(asked[seen], pa.int32()), pa.array([str(label) for label in labels], pa.string())
     )
     known = np.unique(asked[seen]).size
-    return Table(refreshes.path, pa.table({"sr": words, "t_ms": pa.array(at)})), (
+    return TraceTable(refreshes.path, pa.table({"sr": words, "t_ms": pa.array(at)})), (
         "Changes are known only where a refresh saw one, and taken to be halfway since the copy before: "
         f"{at.size} changes of {known} entries. All others stay as they are, so a replay is fresher than life would be."
     )
 
 
 def _halfway(sr: Ids, t_ms: Ints, asked: Ids, refreshed: Ints) -> Ints:
-    """Between each refresh and the copy before; the refresh itself where none is known."""
+    """Return the middle between each refresh and the copy before it, or the refresh if no copy is known."""
     if not asked.size:
         return np.empty(0, np.int64)
     low = int(t_ms.min())
@@ -135,8 +135,8 @@ def _halfway(sr: Ids, t_ms: Ints, asked: Ids, refreshed: Ints) -> Ints:
     return np.where(same, (before % width + low + refreshed + 1) // 2, refreshed)
 
 
-def _most(refreshes: Table, saw: Bools) -> str | None:
-    """The policy that saw most changes."""
+def _most(refreshes: TraceTable, saw: Bools) -> str | None:
+    """Return the policy that saw the most changes."""
     words = refreshes.words("policy", blank=True)
     if not saw.any():
         return None
@@ -144,27 +144,29 @@ def _most(refreshes: Table, saw: Bools) -> str | None:
     return str(words.dictionary[int(most)].as_py())
 
 
-def _rows(table: Table, policy: str | None) -> Bools:
+def _rows(table: TraceTable, policy: str | None) -> Bools:
     if policy is None:
         return np.ones(table.data.num_rows, bool)
     return _mask(pc.equal(table.data["policy"], policy))
 
 
-def _failed(refreshes: Table) -> Bools:
+def _failed(refreshes: TraceTable) -> Bools:
     return _mask(pc.invert(pc.is_null(refreshes.data["error"])))
 
 
 def _mask(column: pa.ChunkedArray) -> Bools:
-    """A column of truth values; what is not known is not so."""
+    """Return a column of truth values; null counts as false."""
     found: Bools = np.equal(column.to_numpy(), True)
     return found
 
 
-UNSEEN = "What was never answered is not known: lookup keys and edges that the view lacked, mappings without a join."
-AT_ONCE = "An arrival is taken to have come at the first evaluation that counted it."
-FEW = 0.01
-"""The share of arrivals that may leave too early: what the first window holds is of unknown age."""
-ALL_CHANGES = "changes.parquet tells all changes."
+NOTE_UNANSWERED = (
+    "What was never answered is not known: lookup keys and edges that the view lacked, mappings without a join."
+)
+NOTE_ARRIVALS = "An arrival is taken to have come at the first evaluation that counted it."
+TOLERATED_EARLY_SHARE = 0.01
+"""The tolerated share of arrivals that leave too early: the age of the first window's content is unknown."""
+NOTE_ALL_CHANGES = "changes.parquet tells all changes."
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +187,7 @@ class Journal:
     place: Path
     whose: dict[str, Any]
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> TraceTable | None:
         """Return the rows of a table, or None where the journal has no such table."""
         path = self.place / f"{name}.parquet"
         if not path.exists():
@@ -194,10 +196,10 @@ class Journal:
         check_columns(path, name, data.column_names)
         for column, value in self.whose.items():
             data = data.take(np.flatnonzero(pc.equal(pc.fill_null(data[column], value), value).to_numpy()))
-        return Table(path, data)
+        return TraceTable(path, data)
 
-    def answers(self) -> Table:
-        """Without answers nothing can be told."""
+    def answers(self) -> TraceTable:
+        """Return the answers; raise InputError if the journal has none."""
         found = self.table("answers")
         if found is None or not found.data.num_rows:
             raise InputError(f"{self.place} has no answers; without them nothing is known of arrivals and edges")
@@ -205,7 +207,10 @@ class Journal:
 
 
 def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
-    """The trace of one setting of a journal, its first seed; `window` is the range in ms, which no table tells."""
+    """Return the trace of one setting of a journal, with its first seed.
+
+    `window` is the range in ms, which no table of a journal holds.
+    """
     journal, notes = _one(place, setting)
     answers, evaluations = journal.answers(), journal.table("evaluations")
     first, last, step = _instants(evaluations or answers)
@@ -213,13 +218,13 @@ def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     changed, said = seen_by_refreshes(answers, journal.table("refreshes")) if changes is None else (changes, "")
     sn_labels, (sn,) = number(answers.words("sn"))
     sr_labels, (sr, changed_sr) = number(answers.words("sr"), changed.words("sr"))
-    counts = Counts.of((answers.whole("t_ms") - first) // step, sn, answers.whole("weight"))
+    counts = MappingCounts.of((answers.integers("t_ms") - first) // step, sn, answers.integers("weight"))
     came, early = arrivals_from(counts, (last - first) // step + 1, -(-window // step), sn_labels.size)
-    arrivals = Arrivals(first + came.t_ms * step, came.sn)
-    truth = Changes.in_order(changed.whole("t_ms"), changed_sr)
+    arrivals = TraceArrivals(first + came.t_ms * step, came.sn)
+    truth = Changes.in_order(changed.integers("t_ms"), changed_sr)
     trace = Trace(arrivals, distinct_edges(sn, sr), truth, sn_labels, sr_labels)
-    notes += [UNSEEN, AT_ONCE, said or ALL_CHANGES]
-    if early > FEW * len(arrivals):
+    notes += [NOTE_UNANSWERED, NOTE_ARRIVALS, said or NOTE_ALL_CHANGES]
+    if early > TOLERATED_EARLY_SHARE * len(arrivals):
         notes.append(
             f"{early} window mappings left earlier than a window of {window} ms allows: "
             "the view lacked their lookup keys when they came, or the window is shorter."
@@ -228,15 +233,15 @@ def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     return RecordedTrace(trace, step, (last - trace.t0) // step, words, notes)
 
 
-def changes_seen(place: Path) -> Table:
-    """The changes that a journal knows, of all its settings: its table of them, else what refreshes saw."""
+def changes_seen(place: Path) -> TraceTable:
+    """Return the changes in a journal, of all settings: its table of changes, or those that refreshes saw."""
     journal = Journal(place, {})
     changes = journal.table("changes")
     return changes if changes is not None else seen_by_refreshes(journal.answers(), journal.table("refreshes"))[0]
 
 
 def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
-    """The setting that was asked for, or the only one, and its first seed."""
+    """Return the tables of the requested setting (or the only one) with its first seed, and notes."""
     settings = _values(Journal(place, {}).answers().data, "setting")
     if setting not in settings and (setting or len(settings) > 1):
         names = ", ".join(map(repr, settings)) or "it has none"
@@ -247,16 +252,16 @@ def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
     return Journal(place, {"setting": of, "seed": seeds[0] if seeds else 0}), notes
 
 
-def _instants(table: Table) -> tuple[int, int, int]:
-    """The first evaluation, the last one, and the step: the least time between two."""
-    instants: Ints = np.unique(table.whole("t_ms"))
+def _instants(table: TraceTable) -> tuple[int, int, int]:
+    """Return the first and the last evaluation, and the step: the least time between two."""
+    instants: Ints = np.unique(table.integers("t_ms"))
     if instants.size < 2:
         raise InputError(f"{table.path} has evaluations at {instants.size} instant; a replay needs two or more")
     return int(instants[0]), int(instants[-1]), int(np.diff(instants).min())
 
 
 def _word(data: pa.Table, name: str) -> str:
-    """What all rows say, or nothing."""
+    """Return the value that all rows share, or an empty string."""
     known = _values(data, name)
     return str(known[0]) if len(known) == 1 else ""
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
+from freshkeeper.simulator.trace.trace import Changes, Edges, Trace, TraceArrivals
 
 
 @dataclass(frozen=True)
-class Steps:
+class SteppedWorkload:
     """Poisson changes and arrivals; at two instants entries change, and keys come, so many times as often."""
 
     end_ms: int = 900_000
@@ -24,15 +24,15 @@ class Steps:
     arrival_interval_ms: tuple[int, int] = (1_000, 6_000)
 
 
-def stepped(steps: Steps, seed: int) -> Trace:
-    """The trace of a seed; it begins with an arrival at 0."""
+def stepped(steps: SteppedWorkload, seed: int) -> Trace:
+    """Draw the trace of a seed, which begins with an arrival at 0."""
     rng = np.random.default_rng([seed, 77])
     mean = rng.uniform(*steps.change_interval_ms, size=steps.srs)
     changes = _jumping(rng, mean, steps.changes_at_ms, steps.end_ms, steps.faster)
     mean = rng.uniform(*steps.arrival_interval_ms, size=steps.sns)
     at, sn = _jumping(rng, mean, steps.load_at_ms, steps.end_ms, steps.busier)
     order = np.argsort(at, kind="stable")
-    arrivals = Arrivals(np.append(0, at[order]), np.append(np.int32(0), sn[order]))
+    arrivals = TraceArrivals(np.append(0, at[order]), np.append(np.int32(0), sn[order]))
     drawn = rng.permutation(steps.sns * steps.srs)[: steps.edges]
     edges = Edges((drawn // steps.srs).astype(np.int32), (drawn % steps.srs).astype(np.int32))
     sns, srs = (np.array([str(n) for n in range(count)], object) for count in (steps.sns, steps.srs))

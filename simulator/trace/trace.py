@@ -24,7 +24,7 @@ from pyarrow.types import is_string
 from freshkeeper.maintenance.base.arrays import Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError, nearest
 from freshkeeper.maintenance.base.files import whole, writing
-from freshkeeper.simulator.trace.file_tables import Labels, Table, integers_or_words, read_csv, read_parquet
+from freshkeeper.simulator.trace.file_tables import Labels, TraceTable, integers_or_words, read_csv, read_parquet
 
 COLUMNS = {
     "arrivals": ("t_ms", "sn"),
@@ -33,12 +33,12 @@ COLUMNS = {
     "schedule": ("sr", "interval_ms"),
 }
 FORMATS = ("csv", "csv.gz", "parquet")
-_WHOLE = ("t_ms", "interval_ms", "phase_ms")
+_INTEGER_COLUMNS = ("t_ms", "interval_ms", "phase_ms")
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals:
+class TraceArrivals:
     """Elements of the stream in the order of time."""
 
     t_ms: Ints
@@ -70,7 +70,7 @@ class Changes:
 
     @classmethod
     def in_order(cls, t_ms: Ints, sr: Ids, value: Labels | None = None) -> "Changes":
-        """Of rows in any order."""
+        """Sort rows by time."""
         order = np.argsort(t_ms, kind="stable")
         return cls(t_ms[order], sr[order], None if value is None else value[order])
 
@@ -79,7 +79,7 @@ class Changes:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class ChangeSchedule:
     """The mean change interval of every SR, and with a phase its exact instants: phase + n·interval for every n ≥ 0."""
 
     interval_ms: Ints
@@ -90,21 +90,21 @@ class Schedule:
 class Trace:
     """Three tables over densely numbered SNs and SRs, and the ids that the numbers stand for."""
 
-    arrivals: Arrivals
+    arrivals: TraceArrivals
     edges: Edges
     changes: Changes
     sn_labels: Labels
     sr_labels: Labels
-    schedule: Schedule | None = None
+    schedule: ChangeSchedule | None = None
 
     @property
     def sns(self) -> int:
-        """How many SNs there are."""
+        """The number of SNs."""
         return int(self.sn_labels.size)
 
     @property
     def srs(self) -> int:
-        """How many SRs there are."""
+        """The number of SRs."""
         return int(self.sr_labels.size)
 
     @property
@@ -114,18 +114,18 @@ class Trace:
             raise InputError("the trace has no arrivals, so no t0; give it at least one")
         return int(self.arrivals.t_ms[0])
 
-    def arrivals_between(self, after: int, until: int) -> Arrivals:
-        """The arrivals in (after, until], as views."""
+    def arrivals_between(self, after: int, until: int) -> TraceArrivals:
+        """Return the arrivals in (after, until], as views."""
         rows = _between(self.arrivals.t_ms, after, until)
-        return Arrivals(self.arrivals.t_ms[rows], self.arrivals.sn[rows])
+        return TraceArrivals(self.arrivals.t_ms[rows], self.arrivals.sn[rows])
 
     def changes_between(self, after: int, until: int) -> Changes:
-        """The changes in (after, until], as views."""
+        """Return the changes in (after, until], as views."""
         rows, value = _between(self.changes.t_ms, after, until), self.changes.value
         return Changes(self.changes.t_ms[rows], self.changes.sr[rows], None if value is None else value[rows])
 
-    def batches(self, instants: Iterable[int]) -> Iterator[tuple[int, Arrivals]]:
-        """Each of these instants, in their order, with what came since the one before; the first has all up to it."""
+    def batches(self, instants: Iterable[int]) -> Iterator[tuple[int, TraceArrivals]]:
+        """Yield each instant with the arrivals since the previous one; the first has all arrivals up to it."""
         before = -1
         for now in instants:
             yield now, self.arrivals_between(before, now)
@@ -146,7 +146,7 @@ def read_trace(directory: Path) -> Trace:
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
         raise InputError(f"{directory}: nothing joins, {seen}; the same lookup key must have the same id in both")
     trace = Trace(
-        Arrivals(arrivals.times(), arrived),
+        TraceArrivals(arrivals.times(), arrived),
         joined,
         Changes(changes.times(), changed, changes.values("value")),
         sn_labels,
@@ -162,7 +162,7 @@ def read_trace(directory: Path) -> Trace:
 
 
 def differs_first(trace: Trace) -> tuple[int, int] | None:
-    """The SR and the instant of the first change, from t0 to the last arrival, of which only one table knows."""
+    """Return SR and instant of the first change, from t0 to the last arrival, that only one table has."""
     schedule, end = trace.schedule, int(trace.arrivals.t_ms[-1])
     if schedule is None or schedule.phase_ms is None:
         return None
@@ -184,7 +184,7 @@ def differs_first(trace: Trace) -> tuple[int, int] | None:
 
 
 def check_there(directory: Path) -> None:
-    """Whether a directory has the tables of a trace; they are not read."""
+    """Raise InputError if a directory lacks a table of a trace; read none of them."""
     for name in ("arrivals", "edges", "changes"):
         if not any((directory / f"{name}.{form}").exists() for form in FORMATS):
             raise _missing(directory, name)
@@ -217,14 +217,14 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
 
 
 def distinct_edges(sn: Ids, sr: Ids) -> Edges:
-    """The edges in the order in which they first occur, and how many rows only repeated one."""
+    """Return distinct edges in the order of their first row, with the number of repeated rows."""
     keys = sn.astype(np.int64) << 32 | sr
     first = np.sort(np.unique(keys, return_index=True)[1])
     return Edges(sn[first], sr[first], int(sn.size - first.size))
 
 
 def number(*columns: pa.DictionaryArray) -> tuple[Labels, list[Ids]]:
-    """Number the ids of several columns together, in their order; ids that no row has get no number."""
+    """Assign numbers to the ids of several columns together, in order; ids without a row get none."""
     used = [_used(column) for column in columns]
     unique = pa.concat_arrays([words for words, _ in used]).dictionary_encode()
     labels = integers_or_words(unique.dictionary)
@@ -235,7 +235,7 @@ def number(*columns: pa.DictionaryArray) -> tuple[Labels, list[Ids]]:
     return labels[order], [new[codes] for new, (_, codes) in zip(ranks, used, strict=True)]
 
 
-def _find(directory: Path, name: str) -> Table | None:
+def _find(directory: Path, name: str) -> TraceTable | None:
     found = [directory / f"{name}.{form}" for form in FORMATS if (directory / f"{name}.{form}").exists()]
     if len(found) > 1:
         raise InputError(f"{found[0]} and {found[1].name} are both there; keep one of them")
@@ -244,13 +244,13 @@ def _find(directory: Path, name: str) -> Table | None:
     if found[0].suffix == ".parquet":
         table = read_parquet(found[0])
     else:
-        types = dict.fromkeys(_WHOLE, pa.int64()) | dict.fromkeys(("sn", "sr", "value"), _WORD)
+        types = dict.fromkeys(_INTEGER_COLUMNS, pa.int64()) | dict.fromkeys(("sn", "sr", "value"), _WORD)
         table = read_csv(found[0], types)
     table.must_have(*COLUMNS[name])
     return table
 
 
-def _table(directory: Path, name: str) -> Table:
+def _table(directory: Path, name: str) -> TraceTable:
     table = _find(directory, name)
     if table is None:
         raise _missing(directory, name)
@@ -265,14 +265,14 @@ def _missing(directory: Path, name: str) -> InputError:
     return InputError(f"{directory}: the table {name} is missing; add {name}.csv with {','.join(COLUMNS[name])}")
 
 
-def _schedule(table: Table, sr: Ids, labels: Labels) -> Schedule:
+def _schedule(table: TraceTable, sr: Ids, labels: Labels) -> ChangeSchedule:
     order = np.argsort(sr, kind="stable")
     if not np.array_equal(sr[order], np.arange(labels.size)):
         named = np.bincount(sr, minlength=labels.size)
         odd = int(np.argmax(named != 1))
         raise InputError(f"{table.path}: the sr {labels[odd]!r} has {named[odd]} rows; every sr must have one")
-    phases = table.whole("phase_ms")[order] if "phase_ms" in table.data.column_names else None
-    return Schedule(table.whole("interval_ms", least=1)[order], phases)
+    phases = table.integers("phase_ms")[order] if "phase_ms" in table.data.column_names else None
+    return ChangeSchedule(table.integers("interval_ms", least=1)[order], phases)
 
 
 def _used(column: pa.DictionaryArray) -> tuple[pa.Array, Ids]:
@@ -288,7 +288,7 @@ def _between(t_ms: Ints, after: int, until: int) -> slice:
 
 
 def columns_of(trace: Trace) -> dict[str, dict[str, Labels]]:
-    """The columns of each table, ids instead of numbers."""
+    """Return the columns of each table, with ids instead of numbers."""
     sn, sr = trace.sn_labels, trace.sr_labels
     tables: dict[str, dict[str, Labels]] = {
         "arrivals": {"t_ms": trace.arrivals.t_ms, "sn": sn[trace.arrivals.sn]},

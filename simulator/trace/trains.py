@@ -9,7 +9,7 @@ from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
 BASE = "http://example.org/train/"
 FIRST = round(datetime(2015, 12, 8, 10, 20, 18, tzinfo=UTC).timestamp() * 1000)
-APART = 36_000
+DEPARTURE_INTERVAL_MS = 36_000
 """Milliseconds between two departures: a hundred of them are within the hour that the query asks for."""
 DEPARTURES = f"""PREFIX t: <{BASE}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
 SELECT ?delay ?platform ?headSign ?routeLabel ?departureTime
@@ -32,9 +32,8 @@ def trains(number: int, lasts: int, until: int, start: int = 0) -> tuple[list[Qu
     for n in range(number):
         train = NamedNode(f"{BASE}{n}")
         names = {"headSign": Literal(f"Town {n % 9}"), "routeLabel": Literal(f"Route {n % 4}")}
-        departs = Literal(
-            date_literal(FIRST + n * APART).value.removesuffix(".000Z"), datatype=NamedNode(f"{XSD}dateTime")
-        )
+        departure = date_literal(FIRST + n * DEPARTURE_INTERVAL_MS).value.removesuffix(".000Z")
+        departs = Literal(departure, datatype=NamedNode(f"{XSD}dateTime"))
         for name, value in (names | {"departureTime": departs}).items():
             static.append(Quad(train, NamedNode(BASE + name), value))
         for at in range(start, until, lasts):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints, spread
 from freshkeeper.simulator.trace.edge_drawing import draw_edges, own_edges
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Schedule, Trace
+from freshkeeper.simulator.trace.trace import Changes, ChangeSchedule, Edges, Trace, TraceArrivals
 
 BLOCK = 500_000
 """About how many rows are drawn at a time; it bounds the memory and is part of what a seed means."""
@@ -109,7 +109,7 @@ class Workload(BaseModel):
 
     @property
     def end(self) -> int:
-        """When changes end, in ms: one longest interval behind the last arrival."""
+        """The end of the changes in ms: the longest interval after the last arrival."""
         return self.t0 + self.duration_ms + self.change_interval_ms[1]
 
 
@@ -118,7 +118,7 @@ def generate(workload: Workload, seed: int) -> Trace:
     streams = _Streams.of(seed)
     population = _population(workload, streams)
     blocks = list(_arrivals(workload, population, streams))
-    arrivals = Arrivals(np.concatenate([b.t_ms for b in blocks]), np.concatenate([b.sn for b in blocks]))
+    arrivals = TraceArrivals(np.concatenate([b.t_ms for b in blocks]), np.concatenate([b.sn for b in blocks]))
     schedule = _schedule(workload, population.edges, streams)
     changes = _changes(workload, schedule, streams)
     fixed = workload.change_law in ("fixed", "beta")
@@ -128,7 +128,7 @@ def generate(workload: Workload, seed: int) -> Trace:
         changes,
         np.arange(workload.sns),
         np.arange(workload.srs),
-        schedule if fixed else Schedule(schedule.interval_ms),
+        schedule if fixed else ChangeSchedule(schedule.interval_ms),
     )
 
 
@@ -168,7 +168,7 @@ def _population(workload: Workload, streams: _Streams) -> _Population:
 
 
 def _correlated(rng: np.random.Generator, intervals: Floats, degree: Ints, correlation: float) -> Floats:
-    """The same intervals handed out so that rate and degree have this rank correlation, by a Gaussian copula."""
+    """Permute intervals so that rate and degree have this rank correlation, by a Gaussian copula."""
     size = intervals.size
     pearson = 2 * np.sin(np.pi * correlation / 6)
     scores, noise, ties = np.sort(rng.standard_normal(size)), rng.standard_normal(size), rng.random(size)
@@ -180,7 +180,7 @@ def _correlated(rng: np.random.Generator, intervals: Floats, degree: Ints, corre
     return result
 
 
-def _schedule(workload: Workload, edges: Edges, streams: _Streams) -> Schedule:
+def _schedule(workload: Workload, edges: Edges, streams: _Streams) -> ChangeSchedule:
     low, high = workload.change_interval_ms
     rng = streams.change_intervals
     if workload.change_law == "beta":
@@ -191,12 +191,12 @@ def _schedule(workload: Workload, edges: Edges, streams: _Streams) -> Schedule:
     interval = _correlated(rng, drawn, degree, workload.change_degree_correlation).round().astype(np.int64)
     share = rng.random(workload.srs)
     if workload.phases == "synchronised":
-        return Schedule(interval, rng.integers(high) % interval)
-    return Schedule(interval, (share * interval).astype(np.int64))
+        return ChangeSchedule(interval, rng.integers(high) % interval)
+    return ChangeSchedule(interval, (share * interval).astype(np.int64))
 
 
-def _changes(workload: Workload, schedule: Schedule, streams: _Streams) -> Changes:
-    """All changes from 0 to the end, sorted as one number each: time · SRs + SR."""
+def _changes(workload: Workload, schedule: ChangeSchedule, streams: _Streams) -> Changes:
+    """Draw all changes from 0 to the end, sorted by one key each: time · SRs + SR."""
     interval, phase = schedule.interval_ms, schedule.phase_ms
     assert phase is not None
     blocks = np.cumsum(workload.end / interval) // BLOCK
@@ -215,14 +215,14 @@ def _changes(workload: Workload, schedule: Schedule, streams: _Streams) -> Chang
 
 
 def _ticks(interval: Ints, phase: Ints, end: int) -> tuple[Ints, Ints]:
-    """Phase + n·interval up to the end, of every SR."""
+    """Return phase + n·interval up to the end, for every SR."""
     count = (end - phase) // interval + 1
     sr = np.repeat(np.arange(count.size), count)
     return phase[sr] + spread(np.zeros_like(count), count) * interval[sr], sr
 
 
 def _renewals(rng: np.random.Generator, interval: Ints, shape: float, end: int) -> tuple[Ints, Ints]:
-    """Gaps of Gamma(shape) with the interval as mean; the first is what is left of a gap that is met at random."""
+    """Draw gaps of Gamma(shape) with the interval as mean; the first is the rest of a gap met at random."""
     now = rng.random(interval.size) * rng.gamma(shape + 1, 1 / shape, interval.size) * interval
     times, srs = [now.copy()], [np.arange(interval.size)]
     alive = np.flatnonzero(now <= end)
@@ -242,8 +242,8 @@ def _renewals(rng: np.random.Generator, interval: Ints, shape: float, end: int) 
     return time[kept].astype(np.int64), sr[kept]
 
 
-def _arrivals(workload: Workload, population: _Population, streams: _Streams) -> Iterator[Arrivals]:
-    """Poisson arrivals block by block, sorted as one number each: time · SNs + SN."""
+def _arrivals(workload: Workload, population: _Population, streams: _Streams) -> Iterator[TraceArrivals]:
+    """Yield Poisson arrivals block by block, sorted by one key each: time · SNs + SN."""
     rng, sns, clock = streams.arrivals, workload.sns, _Clock.of(workload)
     last = float(clock.ticks(np.array(float(workload.duration_ms))))
     given = np.append(_first(workload, population, rng), _bursts(workload, streams.bursts))
@@ -258,7 +258,7 @@ def _arrivals(workload: Workload, population: _Population, streams: _Streams) ->
         t_ms = workload.t0 + np.ceil(clock.time(ticks)).astype(np.int64)
         keys = np.concatenate([given[begin:end], t_ms * sns + sn])
         keys.sort()
-        yield Arrivals(*_apart(keys, sns))
+        yield TraceArrivals(*_apart(keys, sns))
 
 
 def _first(workload: Workload, population: _Population, rng: np.random.Generator) -> int:
@@ -295,18 +295,18 @@ class _Clock:
         return cls(knots_ms, np.append(0.0, np.cumsum(length)))
 
     def ticks(self, time: Floats) -> Floats:
-        """The ticks that have passed at a time."""
+        """Return the ticks that have passed at a time."""
         cycles, rest = np.divmod(time, self.knots_ms[-1])
         passed: Floats = cycles * self.knots[-1] + np.interp(rest, self.knots_ms, self.knots)
         return passed
 
     def time(self, ticks: Floats) -> Floats:
-        """The time at which so many ticks have passed."""
+        """Return the time at which so many ticks have passed."""
         cycles, rest = np.divmod(ticks, self.knots[-1])
         passed: Floats = cycles * self.knots_ms[-1] + np.interp(rest, self.knots, self.knots_ms)
         return passed
 
 
 def _apart(keys: Ints, base: int) -> tuple[Ints, Ids]:
-    """Times and numbers from the keys that were sorted as one."""
+    """Split sorted keys into times and numbers."""
     return keys // base, (keys % base).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What bounds are given: the whole trace as arrays over evaluations, windows and changes worked out beforehand."""
+"""The input of bounds: the trace as arrays over evaluations, with windows and changes computed in advance."""
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ def future_of(
     trace: Trace, graph: Graph, schedule: Schedule, window: WindowSpec, evaluations: int, warm_up: int,
     rule: BudgetRule, case: Case, warm: bool,
 ) -> Future:  # fmt: skip
-    """The future of a run of so many evaluations."""
+    """Return the future of a run of `evaluations` evaluations."""
     profile = profiles(trace, window, evaluations)
     degree = np.diff(graph.sn_start)
     per_mapping = degree.astype(np.float64) if case is Case.BGP else (degree > 0).astype(np.float64)

@@ -20,8 +20,11 @@ from freshkeeper.simulator.world.truth import Schedule
 
 
 @dataclass(eq=False)
-class Remote:
-    """One request per key. `tells_modified` and `tells_expiry` are what a source of published knowledge tells."""
+class SimulatedRemote:
+    """A simulated source with one request per key.
+
+    `tells_modified` and `tells_expiry` make it publish dates, for knowledge: published.
+    """
 
     schedule: Schedule
     graph: Graph
@@ -34,12 +37,12 @@ class Remote:
     _expiries: Ints | None = None
 
     def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
-        """The versions of these SRs at `now`."""
+        """Return the versions of these SRs at `now`."""
         self.requests += len(keys)
         return Fetched(self._copies(keys, now), len(keys) * self.price.of(1), len(keys))
 
     def expand(self, sn: Key, now: int) -> Expanded:
-        """The SRs that an SN needs, with their versions."""
+        """Return the SRs that an SN needs, with their versions."""
         self.requests += 1
         assert isinstance(sn, int)
         keys = self.graph.inputs(sn).tolist()
@@ -65,7 +68,7 @@ class Limited:
     Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
     """
 
-    remote: Remote
+    remote: SimulatedRemote
     requests_per_second: float | None = None
     concurrency: int | None = None
     busy: int = 0
@@ -82,7 +85,7 @@ class Limited:
         self._started = deque(maxlen=self._most)
 
     def room(self, now: int) -> float:
-        """What a policy may spend: as many requests as may start within a dispatcher's patience."""
+        """Return the number of requests that may start within a dispatcher's patience."""
         if self.concurrency is not None and self.busy >= self.concurrency:
             return 0
         if self.requests_per_second is None:
@@ -91,16 +94,16 @@ class Limited:
         return (self._most - sum(start > since for start in self._started)) * self.price.each
 
     def deliver(self, order: Order) -> Delivery:
-        """All of it now, for a manager that no world drives."""
+        """Fetch everything now, for a manager that no world drives."""
         return deliver(self.remote, order)
 
     def wait(self, now: float) -> float:
-        """In how many ms the next request may start; more than a dispatcher's patience is for ever."""
+        """Return in how many ms the next request may start; infinity beyond a dispatcher's patience."""
         if self.requests_per_second is None or len(self._started) < self._most:
             return 0.0
         wait = max(0.0, self._started[0] + self._period - now)
         return wait if wait <= 1000 * PATIENCE else float("inf")
 
     def start(self, at: float) -> None:
-        """A request starts, or will."""
+        """Record the start of a request, now or in the future."""
         self._started.append(at)

@@ -18,7 +18,7 @@ Schedule: TypeAlias = FixedSchedule | RecordedChanges
 
 
 def schedule_of(trace: Trace) -> Schedule:
-    """All changes of a trace: by formula where it knows fixed schedules, else as they were recorded."""
+    """Return all changes of a trace: by formula for fixed schedules, or as they were recorded."""
     known = trace.schedule
     if known is not None and known.phase_ms is not None:
         return FixedSchedule(known.interval_ms, known.phase_ms)
@@ -26,7 +26,7 @@ def schedule_of(trace: Trace) -> Schedule:
 
 
 def mean_rates(trace: Trace) -> Floats:
-    """The true rate of every SR per ms, as what generated the trace has it, else its changes over the time recorded."""
+    """Return the true rate of every SR per ms, from the generator, or as changes over the recorded time."""
     if trace.schedule is not None:
         return 1.0 / trace.schedule.interval_ms
     times = np.concatenate([trace.arrivals.t_ms[[0, -1]], trace.changes.t_ms[:1], trace.changes.t_ms[-1:]])
@@ -34,7 +34,7 @@ def mean_rates(trace: Trace) -> Floats:
 
 
 @dataclass(eq=False)
-class Truth:
+class SimulatedTruth:
     """Counts answers and fresh answers by version, misses included: an SN that the view lacks has its answers too."""
 
     schedule: Schedule
@@ -56,7 +56,7 @@ class Truth:
         return float(evaluation.counts @ degree), float(needed[fresh].sum())
 
     def weigh(self, manager: Manager, evaluation: Evaluation, *counts: Ints) -> list[tuple[float, float]]:
-        """The same where each SN of the evaluation has so many window mappings, for each of the counts."""
+        """Measure answers and fresh answers for other numbers of window mappings per SN, for each of `counts`."""
         degree = self.degree[self.numbers(manager, evaluation)]
         _, sr = manager.graph.edges_of(evaluation.sns)
         fresh = self._fresh_copies(manager.view, evaluation.record.t_ms)[sr]

@@ -25,8 +25,8 @@ from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation, Refre
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Expanded
 from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
-from freshkeeper.simulator.trace.trace import Arrivals, Trace
-from freshkeeper.simulator.world.simulated_remote import Limited, Remote
+from freshkeeper.simulator.trace.trace import Trace, TraceArrivals
+from freshkeeper.simulator.world.simulated_remote import Limited, SimulatedRemote
 from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
 
 Process: TypeAlias = Generator[Any, Any, None]
@@ -130,7 +130,7 @@ class World:
     _under_way: set[Asked] = field(default_factory=set)
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> SimulatedRemote:
         """The remote source, without the limits before it."""
         return self.limited.remote
 
@@ -162,7 +162,7 @@ class World:
     def _evaluations(self) -> Process:
         """An evaluation falls due when its arrivals are in."""
         for k in range(1, self.evaluations + 1):
-            batch: Arrivals = yield self._stream.get()
+            batch: TraceArrivals = yield self._stream.get()
             now, sns = self.manager.window.instant(k), self._slots(batch)
             self.events += 1
             if self.settings.instantaneous:
@@ -171,7 +171,7 @@ class World:
             decision = self.manager.decide(now, batch.t_ms, sns)
             self._env.process(self._evaluate(decision))
 
-    def _slots(self, batch: Arrivals) -> Ints:
+    def _slots(self, batch: TraceArrivals) -> Ints:
         """Return the slots of the lookup keys that arrived; those that the view lacks become misses."""
         slots = self._numbers.slots(self.manager.view.sns, batch.sn)
         if not (slots == NO_NUMBER).any():

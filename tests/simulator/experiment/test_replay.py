@@ -22,7 +22,7 @@ from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 from freshkeeper.simulator.experiment.summary import read_summary
-from freshkeeper.simulator.trace.recorded_trace import Counts, arrivals_from, recorded
+from freshkeeper.simulator.trace.recorded_trace import MappingCounts, arrivals_from, recorded
 from freshkeeper.simulator.trace.trace import read_trace, write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 from freshkeeper.simulator.world.foresight import profiles
@@ -187,7 +187,7 @@ def test_the_policy_that_saw_most_tells_the_changes(tmp_path: Path) -> None:
 def arrivals(counts: list[int], span: int) -> tuple[list[tuple[int, int]], int]:
     """(evaluation, how many) of one SN whose window held so many."""
     k = np.flatnonzero(counts)
-    counted = Counts.of(k, np.zeros(k.size, np.int32), np.array(counts)[k])
+    counted = MappingCounts.of(k, np.zeros(k.size, np.int32), np.array(counts)[k])
     found, early = arrivals_from(counted, len(counts), span, 1)
     times, number = np.unique(found.t_ms, return_counts=True)
     return list(zip(times.tolist(), number.tolist(), strict=True)), early

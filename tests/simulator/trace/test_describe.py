@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshkeeper.simulator.trace.describe import describe, rank_correlation, stale_answers, text
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
+from freshkeeper.simulator.trace.trace import Changes, Edges, Trace, TraceArrivals
 from freshkeeper.simulator.trace.workload import Workload, generate
 
 
 def by_hand() -> Trace:
     """SN 0 needs SRs 0 and 1, SN 1 needs SR 0, SN 2 arrives without edges, SN 3 never arrives."""
     return Trace(
-        Arrivals(np.array([100, 104, 112, 125, 130]), np.array([0, 1, 0, 2, 1], np.int32)),
+        TraceArrivals(np.array([100, 104, 112, 125, 130]), np.array([0, 1, 0, 2, 1], np.int32)),
         Edges(np.array([0, 0, 1, 3], np.int32), np.array([0, 1, 0, 2], np.int32), repeated=1),
         Changes(np.array([90, 100, 115, 118, 200]), np.array([1, 0, 0, 3, 0], np.int32)),
         np.arange(4),
@@ -91,7 +91,7 @@ def test_staleness_is_that_of_every_evaluation(seed: int, edges: int, slowest: i
 def test_many_evaluations_of_many_sns_are_counted_right() -> None:
     """At k = 1 to 9 the first arrival is in the window, at the last of 10⁹ the second; the SR changes in between."""
     trace = Trace(
-        Arrivals(np.array([0, 10**9]), np.array([3, 3], np.int32)),
+        TraceArrivals(np.array([0, 10**9]), np.array([3, 3], np.int32)),
         Edges(np.array([3], np.int32), np.array([0], np.int32)),
         Changes(np.array([10**8]), np.array([0], np.int32)),
         np.arange(4),
@@ -130,7 +130,7 @@ def test_correlations_have_the_sign_of_the_generator() -> None:
 
 def test_what_cannot_be_told_is_none() -> None:
     trace = Trace(
-        Arrivals(np.array([7]), np.array([0], np.int32)),
+        TraceArrivals(np.array([7]), np.array([0], np.int32)),
         Edges(np.array([0], np.int32), np.array([0], np.int32)),
         Changes(np.empty(0, np.int64), np.empty(0, np.int32)),
         np.array(["a"], object),
@@ -156,7 +156,7 @@ def test_the_text_reads_well() -> None:
 def test_slow_rates_are_told_by_the_day_and_instants_as_dates() -> None:
     trace = by_hand()
     slow = Trace(
-        Arrivals(1_700_000_000_000 + trace.arrivals.t_ms * 1_000_000, trace.arrivals.sn),
+        TraceArrivals(1_700_000_000_000 + trace.arrivals.t_ms * 1_000_000, trace.arrivals.sn),
         trace.edges,
         trace.changes,
         trace.sn_labels,

@@ -23,11 +23,11 @@ from freshkeeper.maintenance.base.errors import InputError, TimeError
 from freshkeeper.simulator.trace.file_tables import Labels, integers_or_words
 from freshkeeper.simulator.trace.trace import (
     FORMATS,
-    Arrivals,
     Changes,
+    ChangeSchedule,
     Edges,
-    Schedule,
     Trace,
+    TraceArrivals,
     differs_first,
     read_trace,
     write_trace,
@@ -42,7 +42,7 @@ CASES: dict[str, Any] = yaml.safe_load((PROJECT / "tests" / "cases" / "traces" /
 def small() -> Trace:
     """Two SNs and two SRs, all kinds of arrivals."""
     return Trace(
-        Arrivals(np.array([0, 5, 5, 10]), np.array([0, 1, 0, 1], np.int32)),
+        TraceArrivals(np.array([0, 5, 5, 10]), np.array([0, 1, 0, 1], np.int32)),
         Edges(np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32)),
         Changes(np.array([1, 3]), np.array([0, 1], np.int32), np.array([7, 8])),
         np.array(["a", "b"], object),
@@ -79,7 +79,7 @@ def traces(draw: st.DrawFn) -> Trace:
     changed = draw(st.lists(sr, max_size=12))
     times = st.integers(0, 2**60)
     return Trace(
-        Arrivals(np.sort(np.array([draw(times) for _ in arrived])), np.array(arrived, np.int32)),
+        TraceArrivals(np.sort(np.array([draw(times) for _ in arrived])), np.array(arrived, np.int32)),
         Edges(np.array([e[0] for e in edges], np.int32), np.array([e[1] for e in edges], np.int32)),
         Changes(
             np.sort(np.array([draw(times) for _ in changed], np.int64)),
@@ -104,9 +104,9 @@ def values(draw: st.DrawFn, size: int) -> Labels | None:
     return np.array(["1.10", *draw(st.lists(ids | st.just(""), min_size=size - 1, max_size=size - 1))], object)
 
 
-def intervals(means: list[int]) -> Schedule:
+def intervals(means: list[int]) -> ChangeSchedule:
     """Without phases: whatever changed fits it."""
-    return Schedule(np.array(means))
+    return ChangeSchedule(np.array(means))
 
 
 @settings(max_examples=examples(120))
@@ -141,7 +141,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
 
 def test_equal_traces_may_number_differently() -> None:
     trace = small()
-    arrivals = Arrivals(trace.arrivals.t_ms, 1 - trace.arrivals.sn)
+    arrivals = TraceArrivals(trace.arrivals.t_ms, 1 - trace.arrivals.sn)
     edges = Edges(1 - trace.edges.sn, trace.edges.sr)
     turned = replace(trace, arrivals=arrivals, edges=edges, sn_labels=trace.sn_labels[::-1])
     assert same(turned, trace)
@@ -296,10 +296,10 @@ def test_changes_and_schedule_tell_the_same_or_it_is_said_where_not(intervals: l
     recorded = sorted(planned ^ data.draw(st.sets(instants, max_size=3)))
     trace = replace(
         small(),
-        arrivals=Arrivals(np.array([20, 100]), np.array([0, 1], np.int32)),
+        arrivals=TraceArrivals(np.array([20, 100]), np.array([0, 1], np.int32)),
         changes=Changes(np.array([t for t, _ in recorded], np.int64), np.array([sr for _, sr in recorded], np.int32)),
         sr_labels=np.arange(len(intervals)),
-        schedule=Schedule(np.array(intervals), np.array(phases)),
+        schedule=ChangeSchedule(np.array(intervals), np.array(phases)),
     )
     different = sorted((t, sr) for t, sr in planned.symmetric_difference(recorded) if 20 < t <= 100)
     found = differs_first(trace)
@@ -320,7 +320,7 @@ def test_a_trace_whose_schedule_is_of_other_changes_is_not_read(tmp_path: Path) 
 
 
 def test_a_trace_without_arrivals_has_no_t0() -> None:
-    nobody = replace(small(), arrivals=Arrivals(np.empty(0, np.int64), np.empty(0, np.int32)))
+    nobody = replace(small(), arrivals=TraceArrivals(np.empty(0, np.int64), np.empty(0, np.int32)))
     with pytest.raises(InputError, match="no arrivals, so no t0"):
         _ = nobody.t0
 

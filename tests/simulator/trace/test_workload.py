@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from same_traces import same
 
 from freshkeeper.simulator.trace.describe import change_intervals, rank_correlation
-from freshkeeper.simulator.trace.trace import Schedule, Trace
+from freshkeeper.simulator.trace.trace import ChangeSchedule, Trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 
 
@@ -96,7 +96,7 @@ def test_one_knob_leaves_the_other_streams_alone() -> None:
     assert np.isin(base.arrivals.t_ms, bursty.arrivals.t_ms).all()
 
 
-def next_after(schedule: Schedule, instant: int) -> np.ndarray:
+def next_after(schedule: ChangeSchedule, instant: int) -> np.ndarray:
     """t_exp of every SR: its first change strictly after the instant."""
     assert schedule.phase_ms is not None
     passed = np.maximum((instant - schedule.phase_ms) // schedule.interval_ms + 1, 0)

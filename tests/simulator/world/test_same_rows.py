@@ -18,8 +18,8 @@ from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
-from freshkeeper.simulator.world.simulated_remote import Remote
+from freshkeeper.simulator.trace.trace import Changes, Edges, Trace, TraceArrivals
+from freshkeeper.simulator.world.simulated_remote import SimulatedRemote
 from freshkeeper.simulator.world.truth import schedule_of
 
 COLUMNS = ("setting", "policy", "seed", "k", "t_ms", "sr", "changed", "requests", "error", "gain", "late")
@@ -31,14 +31,14 @@ def trace() -> Trace:
     times, sns = np.array([0, 500, 1500, 2500, 3500, 4500]), np.array([0, 0, 1, 2, 0, 1], np.int32)
     labels, each = np.arange(3), np.arange(3, dtype=np.int32)
     changes = Changes(np.array([200, 1200, 3100]), np.array([0, 1, 0], np.int32))
-    return Trace(Arrivals(times, sns), Edges(each, each), changes, labels, labels)
+    return Trace(TraceArrivals(times, sns), Edges(each, each), changes, labels, labels)
 
 
 @dataclass
 class NextTime:
     """A source in production whose answers always come with the next order."""
 
-    remote: Remote
+    remote: SimulatedRemote
     price: Price = field(default_factory=Price)
     waiting: Sequence[Late] = ()
 
@@ -65,7 +65,7 @@ def simulated(start: str, **remote: object) -> dict[str, pa.Table]:
 def produced(place: Path, setting: str, start: str, late: bool) -> None:
     known = trace()
     task = Task(settings_of(resolve({"window": 1000, "step": 1000}))[0], 0, known, EVALUATIONS)
-    remote = Remote(schedule_of(known), task.graph)
+    remote = SimulatedRemote(schedule_of(known), task.graph)
     source: Endpoint | AnyRemote = NextTime(remote) if late else remote
     manager = Manager(
         task.setting.window(known.t0), source, make("lru"), BudgetRule.of(1), Learned(),

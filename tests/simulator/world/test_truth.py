@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
+from freshkeeper.simulator.trace.trace import Changes, Edges, Trace, TraceArrivals
 from freshkeeper.simulator.trace.workload import Workload, generate
 from freshkeeper.simulator.world.truth import mean_rates
 
@@ -15,7 +15,7 @@ def test_a_generated_trace_has_the_rates_that_it_was_drawn_with() -> None:
 
 
 def test_a_recorded_trace_has_changes_over_the_time_that_it_was_recorded() -> None:
-    arrivals = Arrivals(np.array([1000, 5000]), np.zeros(2, np.int32))
+    arrivals = TraceArrivals(np.array([1000, 5000]), np.zeros(2, np.int32))
     edges = Edges(np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
     changes = Changes(np.array([2000, 4000, 11_000]), np.array([1, 1, 1], np.int32))
     assert mean_rates(Trace(arrivals, edges, changes, np.arange(1), np.arange(3))) == pytest.approx([0, 3e-4, 0])
@@ -24,7 +24,7 @@ def test_a_recorded_trace_has_changes_over_the_time_that_it_was_recorded() -> No
 def test_a_trace_without_changes_has_rates_of_nothing() -> None:
     none = Changes(np.empty(0, np.int64), np.empty(0, np.int32))
     trace = Trace(
-        Arrivals(np.array([7]), np.zeros(1, np.int32)),
+        TraceArrivals(np.array([7]), np.zeros(1, np.int32)),
         Edges(np.zeros(1, np.int32), np.zeros(1, np.int32)),
         none,
         np.arange(1),

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.cache.budget.controller import Controller, Observed
 from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
-from freshkeeper.simulator.trace.stepped import Steps, stepped
+from freshkeeper.simulator.trace.stepped import SteppedWorkload, stepped
 
 NONE, NO = np.empty(0), np.empty(0, bool)
 
@@ -124,7 +124,7 @@ def test_a_manager_with_a_target_audits_and_pays_less_for_what_never_changes() -
 @pytest.mark.slow
 def test_after_a_jump_it_is_back_within_two_points_in_a_hundred_evaluations_and_does_not_swing() -> None:
     """The mean of 8 seeds over 100 evaluations, from 100 after the jump on; benchmarks/target.py has 30."""
-    steps = Steps(end_ms=700_000, changes_at_ms=250_000, load_at_ms=450_000)
+    steps = SteppedWorkload(end_ms=700_000, changes_at_ms=250_000, load_at_ms=450_000)
     plain = {"window": "4s", "step": "1s", "start": "cold", "knowledge": "learned", "budget": 30, "hold": 0.9}
     (setting,) = settings_of(resolve(plain | {"bound": "never", "policies": "plan"}))
     fresh, pay = [], []
