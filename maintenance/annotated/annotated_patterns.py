@@ -14,8 +14,9 @@ from itertools import count
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tree import Element, GraphBlock, Path, Position, Select, TriplePattern
-from freshkeeper.maintenance.query.syntax.tree import Triple as TripleOfTree
+from freshkeeper.maintenance.query.syntax.source_text import Path, Position
+from freshkeeper.maintenance.query.syntax.source_text import Triple as TripleOfTree
+from freshkeeper.maintenance.query.syntax.tree import Element, GraphBlock, Select, TriplePattern
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style
 from freshkeeper.maintenance.sources.fragments.needed_fragments import as_sparql, takes_all
 

@@ -9,8 +9,9 @@ from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
-from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select, ServiceBlock, SourceText
+from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select, ServiceBlock
 
 
 def tree_of(query: str, addresses: Sequence[str]) -> Select:

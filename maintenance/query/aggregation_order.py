@@ -15,8 +15,9 @@ from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
-from freshkeeper.maintenance.query.syntax.tree import Select, SourceText
+from freshkeeper.maintenance.query.syntax.tree import Select
 
 ORDER_DEPENDENT = ("SUM", "AVG", "MIN", "MAX")
 """Aggregates whose result depends on the order, unlike COUNT."""

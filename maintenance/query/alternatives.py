@@ -13,19 +13,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.source_text import Path, Position, Quoted, Triple, blank_variable
 from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Element,
-    Filter,
-    Minus,
-    Path,
-    Position,
-    Quoted,
-    Triple,
-    TriplePattern,
-    blank_variable,
-)
+from freshkeeper.maintenance.query.syntax.tree import Bind, Element, Filter, Minus, TriplePattern
 
 EMPTY_COLUMN = "freshkeeper_nothing"
 """A column of a sub-query that shows nothing; it is never bound."""

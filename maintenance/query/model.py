@@ -17,8 +17,9 @@ from freshkeeper.maintenance.query.syntax.query_errors import place
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
 from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
-from freshkeeper.maintenance.query.syntax.tree import Element, Select, SourceText
+from freshkeeper.maintenance.query.syntax.tree import Element, Select
 
 
 class Form(StrEnum):

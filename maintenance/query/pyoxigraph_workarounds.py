@@ -22,6 +22,7 @@ from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind, Tokens, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
@@ -33,7 +34,6 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Optional,
     Select,
     ServiceBlock,
-    SourceText,
     TriplePattern,
     Union,
     Values,

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from functools import reduce
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.source_text import Span
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind
-from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select, Span
+from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 ZONE = "(Z|[-+][0-9]{2}:[0-9]{2})$"

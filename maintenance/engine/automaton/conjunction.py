@@ -10,7 +10,8 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.automaton.automaton_tries import MOST_PATTERNS
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, StreamWindow, WindowKind
-from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, TriplePattern, WindowBlock
+from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted
+from freshkeeper.maintenance.query.syntax.tree import Element, TriplePattern, WindowBlock
 
 Rows: TypeAlias = tuple[tuple[int, ...], ...]
 """Triple patterns with ids for constants and -1 - v for the variable v; equal conjunctions have equal rows."""

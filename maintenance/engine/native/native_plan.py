@@ -13,6 +13,7 @@ from typing import TypeAlias
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.engine.native.plan_head import Head, NotNativeError, read_head
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted, blank_variable, names_in
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
@@ -22,8 +23,6 @@ from freshkeeper.maintenance.query.syntax.tree import (
     GroupBlock,
     Minus,
     Optional,
-    Path,
-    Quoted,
     Select,
     ServiceBlock,
     TriplePattern,
@@ -31,9 +30,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Values,
     WindowBlock,
     all_variables,
-    blank_variable,
     bound_variables,
-    names_in,
 )
 
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]

@@ -18,8 +18,8 @@ from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyo
 from freshkeeper.maintenance.query.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.syntax.tree import SourceText
 
 
 @dataclass(eq=False)

@@ -16,17 +16,15 @@ from freshkeeper.maintenance.engine.window_content import FOREVER, Content
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted, blank_variable
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
     Filter,
     GraphBlock,
     Minus,
-    Path,
-    Quoted,
     ServiceBlock,
     TriplePattern,
     WindowBlock,
-    blank_variable,
 )
 
 Position: TypeAlias = str | Term

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from freshkeeper.maintenance.query.syntax.source_text import SourceText, Span
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
@@ -14,15 +15,12 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Optional,
     Select,
     ServiceBlock,
-    SourceText,
-    Span,
     TriplePattern,
     Union,
     Values,
     WindowBlock,
-    node_end,
-    statements,
 )
+from freshkeeper.maintenance.query.syntax.triples import node_end, statements
 
 BLOCKS: dict[str, type[Element]] = {
     "OPTIONAL": Optional,

@@ -1,7 +1,7 @@
 """The syntax tree of a query: its groups with their triple patterns and blocks, each at its place in the text.
 
     Select    a query or sub-query: its columns, its group, and the clauses behind it
-    Group     { ... }, Union { ... } UNION { ... }, Optional, Minus, Lateral, Service, Graph, WindowBlock
+    GroupBlock    { ... }, Union { ... } UNION { ... }, Optional, Minus, Lateral, ServiceBlock, GraphBlock, WindowBlock
     Filter, Bind, Values
     TriplePattern    one subject, predicate and object as written; `triples` are those that it stands for
 
@@ -9,136 +9,21 @@ An element is a span of tokens with elements inside. Expressions are spans too: 
 their EXISTS are read. Nothing here reports an error, because trees are read from text that SPARQL has accepted.
 """
 
-import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import Self
 
-from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.source_text import RDF, Path, Quoted, SourceText, Span, Triple, names_in
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
+from freshkeeper.maintenance.query.syntax.triples import Expansion
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 CLAUSES = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
 """Words that begin a clause behind a group."""
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-BLANK = "freshkeeper_blank_"
-
-
-@dataclass(frozen=True)
-class Path:
-    """A property path, its names in full."""
-
-    text: str
-    predicates: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Quoted:
-    """A triple inside a triple, its names in full."""
-
-    text: str
-    iris: frozenset[str]
-
-
-Position: TypeAlias = str | NamedNode | Literal | Path | Quoted
-"""A term of a triple: a variable as its name, a blank node as `_:` and its label, or its place if it has none."""
-Triple: TypeAlias = tuple[Position, Position, Position]
-Span: TypeAlias = tuple[int, int]
-
-
-@dataclass(frozen=True, eq=False)
-class SourceText:
-    """A text as tokens, with the prologue that gives its names their meaning."""
-
-    tokens: Tokens
-    prologue: Prologue = field(repr=False)
-    _resolved: dict[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def items(self) -> tuple[Token, ...]:
-        """Every token of the text."""
-        return self.tokens.items
-
-    def resolve(self, token: Token) -> str:
-        """Return the IRI of a name."""
-        if token.text not in self._resolved:
-            try:
-                self._resolved[token.text] = self.prologue.resolve(token.text)
-            except (KeyError, ValueError):
-                self._resolved[token.text] = token.text
-        return self._resolved[token.text]
-
-    def text(self, first: int, stop: int) -> str:
-        """Return the text from one token up to another one."""
-        if stop <= first:
-            return ""
-        return self.tokens.text[self.items[first].start : self.items[stop - 1].end]
-
-    def iri(self, token: Token) -> str | None:
-        """Return the IRI for which a token stands in a triple, or None."""
-        if token.is_word("A"):
-            return f"{RDF}type"
-        if token.is_name:
-            return self.resolve(token)
-        return None
-
-    def in_full(self, first: int, stop: int, gap: str = "") -> tuple[str, frozenset[str]]:
-        """Return the text with its names in full, and the IRIs of these names."""
-        texts = []
-        iris = set()
-        for item in self.items[first:stop]:
-            iri = self.iri(item)
-            if iri:
-                iris.add(iri)
-                texts.append(f"<{iri}>")
-            else:
-                texts.append(item.text)
-        return gap.join(texts), frozenset(iris)
-
-    @cached_property
-    def without_blanks(self) -> "SourceText":
-        """The source with blank node labels as variables, so that a pattern can stand twice and share their values."""
-        return self._mapped({t.text: blank_variable(t.text) for t in self.items if t.kind is TokenKind.BLANK})
-
-    def renamed(self, names: Iterable[str], prefix: str) -> "SourceText":
-        """Return the source with a prefix before the names of some variables."""
-        return self._mapped({f"{sigil}{name}": prefix + name for name in names for sigil in "?$"})
-
-    def _mapped(self, variables: dict[str, str]) -> "SourceText":
-        weaver = Weaver(self.tokens.text)
-        items = []
-        copied = 0
-        for token in self.items:
-            weaver.copy(copied, token.start)
-            start = weaver.length
-            kind = token.kind
-            text = token.text
-            if text in variables:
-                kind = TokenKind.VAR
-                text = f"?{variables[text]}"
-            weaver.add(text, token.start)
-            items.append(Token(kind, text, start, weaver.length))
-            copied = token.end
-        tokens = Tokens(weaver.finish().text, tuple(items), self.tokens.closing)
-        return SourceText(tokens, self.prologue, self._resolved)
-
-
-def blank_variable(label: str) -> str:
-    """Return a variable for a label; other characters are spelled out, so that no two labels share a variable."""
-    return BLANK + re.sub(r"[\W_]", lambda match: f"_{ord(match[0]):x}_", label[2:])
-
-
-def names_in(tokens: Iterable[Token]) -> frozenset[str]:
-    """Return the variables among tokens, and the labels of blank nodes, which join like variables."""
-    names = (
-        t.text[1:] if t.kind is TokenKind.VAR else t.text for t in tokens if t.kind in (TokenKind.VAR, TokenKind.BLANK)
-    )
-    return frozenset(names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,7 +294,7 @@ class TriplePattern(Element):
     @cached_property
     def triples(self) -> tuple[Triple, ...]:
         """The triples that it stands for: itself, and those of its nested nodes and collections."""
-        expansion = _Expansion(self.source)
+        expansion = Expansion(self.source)
         subject = expansion.node(*self.spans[0])
         if len(self.spans) == 3:
             expansion.add(subject, self.spans[1], self.spans[2])
@@ -558,150 +443,6 @@ def group_names(tokens: Tokens, first: int) -> list[str]:
     start = next((n for n in range(first, stop) if tokens.items[n].is_word("GROUP")), stop)
     end = next((n for n in range(start + 1, stop) if tokens.items[n].is_word(*CLAUSES)), stop)
     return [name for name, _ in columns(tokens, start, end)]
-
-
-@dataclass(eq=False)
-class _Expansion:
-    """The expansion of a sentence into triples, bracketed nodes and collections included."""
-
-    source: SourceText
-    triples: list[Triple] = field(default_factory=list)
-
-    def properties(self, subject: Position, first: int, stop: int) -> None:
-        """Add the triples of `p o, o ; p o`."""
-        for verb, value in statements(self.source.tokens, first, stop):
-            self.add(subject, verb, value)
-
-    def add(self, subject: Position, verb: Span, value: Span) -> None:
-        """Add a triple, and those of its object behind it."""
-        at = len(self.triples)
-        self.triples.insert(at, (subject, self._predicate(*verb), self.node(*value)))
-
-    def node(self, first: int, stop: int) -> Position:
-        """Return the term that stands for a node, whose own triples are added."""
-        token = self.source.items[first]
-        if token.is_mark("["):
-            name = _node_name(token)
-            self.properties(name, first + 1, stop - 1)
-            return name
-        if token.is_mark("("):
-            return self._collection(first + 1, stop - 1)
-        if token.kind is TokenKind.VAR:
-            return token.text[1:]
-        if token.kind is TokenKind.BLANK:
-            return token.text
-        if token.is_name:
-            return NamedNode(self.source.resolve(token))
-        return self._literal(first, stop)
-
-    def _predicate(self, first: int, stop: int) -> Position:
-        token = self.source.items[first]
-        iri = self.source.iri(token)
-        if stop - first > 1 or (iri is None and token.kind is not TokenKind.VAR):
-            return Path(*self.source.in_full(first, stop))
-        if iri is None:
-            return token.text[1:]
-        return NamedNode(iri)
-
-    def _collection(self, first: int, stop: int) -> Position:
-        """Add the cells of a collection, linked by rdf:first and rdf:rest, and return the first."""
-        nil = NamedNode(f"{RDF}nil")
-        head: Position | None = None
-        last: Position = nil
-        while first < stop:
-            cell = _node_name(self.source.items[first], "(")
-            if head is None:
-                head = cell
-            else:
-                self.triples.append((last, NamedNode(f"{RDF}rest"), cell))
-            end = node_end(self.source.tokens, first, stop)
-            self.triples.append((cell, NamedNode(f"{RDF}first"), self.node(first, end)))
-            first = end
-            last = cell
-        if head is None:
-            return nil
-        self.triples.append((last, NamedNode(f"{RDF}rest"), nil))
-        return head
-
-    def _literal(self, first: int, stop: int) -> Position:
-        """Return a literal, or a quoted triple if the text is not a literal."""
-        text, _ = self.source.in_full(first, stop)
-        quads: list[Quad] = []
-        with suppress(SyntaxError):
-            quads = list(parse(f"<a:a> <a:a> {text} .", format=RdfFormat.TURTLE))
-        if len(quads) == 1 and isinstance(quads[0].object, Literal):
-            return quads[0].object
-        return Quoted(*self.source.in_full(first, stop, " "))
-
-
-def _node_name(token: Token, mark: str = "[") -> str:
-    """Return a name for a node that has none in the text."""
-    return f"_:{mark}{token.start}"
-
-
-def statements(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[Span, Span]]:
-    """Yield predicate and object of every triple of one subject."""
-    while first < stop:
-        verb = first, path_end(tokens, first, stop)
-        value = verb
-        for value in _objects(tokens, verb[1], stop):
-            yield verb, value
-        first = value[1]
-        while first < stop and not tokens.items[first].is_mark(";"):
-            first += 1
-        while first < stop and tokens.items[first].is_mark(";"):
-            first += 1
-
-
-def _objects(tokens: Tokens, first: int, stop: int) -> Iterator[Span]:
-    while first < stop:
-        end = node_end(tokens, first, stop)
-        yield first, end
-        if end >= stop or not tokens.items[end].is_mark(","):
-            return
-        first = end + 1
-
-
-def node_end(tokens: Tokens, first: int, stop: int) -> int:
-    """Return the end of one term, which may be bracketed, or a literal with its type or language."""
-    items = tokens.items
-    if items[first].is_mark("<<"):
-        return _quoted_end(tokens, first, stop)
-    if first in tokens.closing:
-        return tokens.closing[first] + 1
-    end = first + 1
-    if end >= stop:
-        return end
-    if items[first].kind is TokenKind.STRING:
-        if items[end].is_mark("^^"):
-            return min(end + 2, stop)
-        return end + (items[end].kind is TokenKind.LANG)
-    return end + (items[first].is_mark("+", "-") and items[end].kind is TokenKind.NUMBER)
-
-
-def _quoted_end(tokens: Tokens, first: int, stop: int) -> int:
-    depth = 0
-    for index in range(first, stop):
-        depth += tokens.items[index].is_mark("<<") - tokens.items[index].is_mark(">>")
-        if depth == 0:
-            return index + 1
-    return stop
-
-
-def path_end(tokens: Tokens, index: int, stop: int) -> int:
-    """Return the end of a predicate: a variable, a name, or a property path."""
-    items = tokens.items
-    while index < stop:
-        while index < stop and items[index].is_mark("^", "!"):
-            index += 1
-        if index < stop:
-            index = node_end(tokens, index, stop)
-        while index < stop and items[index].is_mark("*", "+", "?"):
-            index += 1
-        if index >= stop or not items[index].is_mark("/", "|"):
-            break
-        index += 1
-    return index
 
 
 def bound_variables(elements: Iterable[Element]) -> frozenset[str]:

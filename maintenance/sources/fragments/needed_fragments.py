@@ -25,6 +25,7 @@ from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyo
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.source_text import Path, Position, SourceText
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
@@ -35,11 +36,8 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Lateral,
     Minus,
     Optional,
-    Path,
-    Position,
     Select,
     ServiceBlock,
-    SourceText,
     TriplePattern,
     Union,
     Values,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.query.model import Form, Query, QueryExpression
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, ServiceBlock, TriplePattern, WindowBlock
+from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted
+from freshkeeper.maintenance.query.syntax.tree import Element, ServiceBlock, TriplePattern, WindowBlock
 
 E = "http://e/"
 PROLOGUE = Prologue(None, (("", E),))
