@@ -13,7 +13,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
 if TYPE_CHECKING:
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
     from freshkeeper.maintenance.query.model import Query
-    from freshkeeper.maintenance.streams.watermark import Inputs
+    from freshkeeper.maintenance.streams.inputs import Inputs
 
 
 def match(
@@ -66,13 +66,14 @@ def _parsed(file: str, streams: list[str]) -> "Query":
 def _inputs(patterns: "PatternSet", files: dict[str, str], delay: int, on_error: str) -> "Inputs":
     """Open the streams that the queries read."""
     from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+    from freshkeeper.maintenance.streams.inputs import Inputs
     from freshkeeper.maintenance.streams.opening import open_stream
-    from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
-    from freshkeeper.maintenance.streams.watermark import Inputs
+    from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors
+    from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
     if on_error not in [each.value for each in OnError]:
         raise ConfigError(f"--on-error {on_error}: {nearest(on_error, [each.value for each in OnError])}")
-    read_errors = ReadErrors(OnError(on_error), tell=say)
+    read_errors = ReadErrors(OnError(on_error), notify=say)
     inputs = Inputs(read_errors=read_errors)
     for name in patterns.streams:
         if name not in files:

@@ -17,7 +17,8 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import FOLLOW, WAYS, Reception, is_live, open_stream
-from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 POLL_S = 0.2
 """Interval at which a growing file is checked."""
@@ -65,7 +66,7 @@ class LiveElements:
     _read_errors: ReadErrors = field(init=False)
 
     def __post_init__(self) -> None:
-        self._read_errors = ReadErrors(OnError.SKIP, tell=self._refuse)
+        self._read_errors = ReadErrors(OnError.SKIP, notify=self._refuse)
         file = Path(self.written.removeprefix(FOLLOW))
         if self.written.startswith(FOLLOW) and file.is_file():
             self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._read_errors)

@@ -11,7 +11,7 @@ FreshkeeperError
 │   ├── InputLostError an input cannot be reached, or broke off (exit code 75: try again later)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
 │   ├── RunError       a run directory that is none, or cannot be read (maintenance/journal/run_json.py)
-│   ├── StreamError    an element of a stream cannot be read (maintenance/streams/stream_error.py)
+│   ├── StreamError    an element of a stream cannot be read (maintenance/streams/read_errors.py)
 │   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/syntax/query_errors.py)
 ├── PolicyError        a policy broke its contract
 │   ├── OverspentError      it chose more than the budget pays for

@@ -27,7 +27,7 @@ from freshkeeper.maintenance.engine.window_dataset import Graphs, Place, WindowD
 from freshkeeper.maintenance.fetching.asking import Asking, ask
 from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 
 class Answering(Protocol):
@@ -126,7 +126,7 @@ class ContinuousQuery:
         """The IRIs of the streams that the query reads."""
         return tuple(self._by_stream)
 
-    def receive(self, stream: str, batch: Timed) -> None:
+    def receive(self, stream: str, batch: TimedElements) -> None:
         """Append a batch of elements, in time order, to the windows over a stream."""
         for content in self._by_stream.get(stream, ()):
             content.receive(batch)

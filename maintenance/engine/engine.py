@@ -13,10 +13,10 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.stored_literals import as_stored
 from freshkeeper.maintenance.fetching.asking import Asking, ask
-from freshkeeper.maintenance.streams.batch import Stream, Timed
+from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
-from freshkeeper.maintenance.streams.watermark import Inputs
 
 T = TypeVar("T")
 ENDLESS = 2**63
@@ -88,19 +88,19 @@ class Engine:
         if lost is not None:
             raise lost
 
-    def push(self, name: str, batch: Timed) -> Iterator[Result]:
+    def push(self, name: str, batch: TimedElements) -> Iterator[Result]:
         """Process a batch of a stream that is pushed; yield the evaluations that become due."""
-        self._deliver(name, self.inputs.named(name).take(batch))
+        self._deliver(name, self.inputs.find(name).take(batch))
         yield from self.advance(self.inputs.watermark())
 
     def silent(self, name: str) -> Iterator[Result]:
         """Mark a pushed stream as idle; yield the evaluations that were waiting for it."""
-        self.inputs.named(name).idle = True
+        self.inputs.find(name).idle = True
         yield from self.advance(self.inputs.watermark())
 
     def end(self, name: str) -> Iterator[Result]:
         """Mark a pushed stream as ended; yield the evaluations that become due."""
-        self._deliver(name, self.inputs.named(name).end())
+        self._deliver(name, self.inputs.find(name).end())
         yield from self.advance(self.inputs.watermark())
 
     def advance(self, watermark: int) -> Iterator[Result]:
@@ -134,7 +134,7 @@ class Engine:
             dictionary.sweep()
         yield from ()
 
-    def _deliver(self, name: str, batch: Timed) -> None:
+    def _deliver(self, name: str, batch: TimedElements) -> None:
         if not len(batch):
             return
         batch = as_stored(batch)

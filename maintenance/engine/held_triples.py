@@ -9,7 +9,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.query.model import WindowKind
-from freshkeeper.maintenance.streams.batch import Timed, as_batch, in_graph
+from freshkeeper.maintenance.streams.batch import TimedElements, as_batch, in_graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Held(Protocol):
         """Return the latest arrival time of a triple, or None if it is not in the window."""
         ...
 
-    def enter(self, elements: Timed) -> None:
+    def enter(self, elements: TimedElements) -> None:
         """Add elements; a triple that is in the window already gets the new time."""
         ...
 
@@ -85,7 +85,7 @@ class HeldQuads:
     def time_of(self, quad: Quad) -> int | None:
         return self.latest.get(quad)
 
-    def enter(self, elements: Timed) -> None:
+    def enter(self, elements: TimedElements) -> None:
         batch = as_batch(elements)
         latest, quads = self.latest, batch.quads if batch.graph == self.graph else in_graph(batch.quads, self.graph)
         self._added += [quad for quad in quads if quad not in latest]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store, Triple
 
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.streams.batch import Batch, Timed
+from freshkeeper.maintenance.streams.batch import Batch, TimedElements
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 PLAIN = {
@@ -22,7 +22,7 @@ ONE_BY_ONE_UP_TO = 5
 """Literals up to which a store of one term each is faster than a query over all."""
 
 
-def as_stored(batch: Timed) -> Timed:
+def as_stored(batch: TimedElements) -> TimedElements:
     """Return a batch as the store would write it; columns are normalised already."""
     if not isinstance(batch, Batch):
         return batch

@@ -14,7 +14,7 @@ from pyoxigraph import DefaultGraph, NamedNode
 
 from freshkeeper.maintenance.engine.held_triples import Held, Move
 from freshkeeper.maintenance.query.model import StreamWindow
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 NEVER = -(2**62)
 FOREVER = 2**62
@@ -31,14 +31,14 @@ class Content(ABC):
     """the triples, in the window's graph"""
     moved: int = NEVER
     """the time of the last move"""
-    _pending: deque[Timed] = field(default_factory=deque)
+    _pending: deque[TimedElements] = field(default_factory=deque)
 
     @property
     def graph(self) -> NamedNode | DefaultGraph:
         """The graph of the dataset that has the window's triples."""
         return graph_of(self.window)
 
-    def receive(self, elements: Timed) -> None:
+    def receive(self, elements: TimedElements) -> None:
         """Queue elements, in time order, for the next move."""
         self._pending.append(elements)
 

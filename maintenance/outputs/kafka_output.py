@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.sender import Answer
-from freshkeeper.maintenance.streams.live.address_options import options_of
-from freshkeeper.maintenance.streams.live.feed import LostError
-from freshkeeper.maintenance.streams.live.kafka import KafkaPlace, said
+from freshkeeper.maintenance.streams.live.feed import LostError, options_of
+from freshkeeper.maintenance.streams.live.kafka import KafkaPlace, error_message
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -69,7 +68,7 @@ class KafkaOutput:
             try:
                 self._producer = Producer(settings)
             except (KafkaException, TypeError, ValueError) as error:
-                raise ConfigError(f"the output {self.name}: {said(error)}") from None
+                raise ConfigError(f"the output {self.name}: {error_message(error)}") from None
         return self._producer
 
     def _delivered(self, error: Any, message: Any) -> None:

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
 from freshkeeper.maintenance.streams.batch import Batch, checked
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
 
 Coming = AsyncIterable[tuple[int, Triple | Quad]]
 Came = Batch | Exception | None
@@ -52,7 +52,7 @@ async def run_async(
     for name in streams:
         runtime.listen(name, delay=delay)
     arrivals = _Arrivals(idle)
-    pumps = [asyncio.create_task(_pump(name, stream, arrivals, Steps(gap))) for name, stream in streams.items()]
+    pumps = [asyncio.create_task(_pump(name, stream, arrivals, GapLimit(gap))) for name, stream in streams.items()]
     aside = _Aside()
     try:
         for name in streams:
@@ -148,7 +148,7 @@ class _Arrivals:
         return []
 
 
-async def _pump(name: str, stream: Coming, arrivals: _Arrivals, steps: Steps) -> None:
+async def _pump(name: str, stream: Coming, arrivals: _Arrivals, steps: GapLimit) -> None:
     try:
         async for time, item in stream:
             quad = Quad(item.subject, item.predicate, item.object)

@@ -24,7 +24,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build, build_all
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
 from freshkeeper.maintenance.sources.sources import Source
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

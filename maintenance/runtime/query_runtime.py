@@ -33,9 +33,9 @@ from freshkeeper.maintenance.runtime.progress import Progress
 from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.sources.sources import Source, load_source, source_of
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
-from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.maintenance.streams.batch import Elements, Stream, TimedElements
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
+from freshkeeper.maintenance.streams.inputs import Inputs
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.runtime.query_journal import QueryJournal
@@ -144,7 +144,7 @@ class QueryRuntime:
 
         Its elements may come `delay` ms late; after `idle` seconds of silence it holds the others back no longer.
         """
-        steps = Steps(self.engine.inputs.gap)
+        steps = GapLimit(self.engine.inputs.gap)
         stream = feed if isinstance(feed, Stream) else Elements(feed, steps=steps)
         self.engine.listen(name, stream, delay, idle)
 
@@ -152,7 +152,7 @@ class QueryRuntime:
         """Read all streams to their ends and deliver the results."""
         yield from self.deliver(self.engine.run())
 
-    def push(self, stream: str, batch: Timed) -> Iterator[Result]:
+    def push(self, stream: str, batch: TimedElements) -> Iterator[Result]:
         """Take elements of a stream, and deliver the results that are due after them."""
         if self.windows is not None:
             self.windows.close()

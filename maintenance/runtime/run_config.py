@@ -20,7 +20,7 @@ from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_o
 from freshkeeper.maintenance.runtime.query_files import files_of, named
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
 from freshkeeper.maintenance.streams.live.feed import OnLoss
-from freshkeeper.maintenance.streams.timed_lines import OnError
+from freshkeeper.maintenance.streams.read_errors import OnError
 
 PATHS = ("query", "default", "journal", "state", "out")
 """Keys whose values are files beside the config."""

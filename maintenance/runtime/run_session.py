@@ -35,12 +35,12 @@ from freshkeeper.maintenance.runtime.stream_places import StreamPlaces
 from freshkeeper.maintenance.sources.source_config import read_config
 from freshkeeper.maintenance.sources.transport import Wondering
 from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
+from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.live.feed import LinkStatus
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
-from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
-from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
 SOONER = "a larger --budget or --bank fetches it sooner"
 ONCE = (
@@ -87,7 +87,7 @@ class Session:
         for one in list(self._left):
             self._check_or_leave_out(one)
         self._require_a_query()
-        self._read_errors = ReadErrors(self.config.on_error, tell=self.tell)
+        self._read_errors = ReadErrors(self.config.on_error, notify=self.tell)
         files = {name: Path(file) for name, file in self.config.graph_files.items()}
         graphs = StaticGraphs(Dictionary(), dict(files))
         self.watch = GraphWatch(graphs, files, self.tell)
@@ -157,7 +157,7 @@ class Session:
         names = (window.stream for one in self._left for window in one.query.windows)
         for name in dict.fromkeys(names):
             written = self.config.streams[name]
-            steps = Steps(self.config.gap, done)
+            steps = GapLimit(self.config.gap, done)
             stream = open_stream(written, self._read_errors, steps, self._places.reception(name, self.config.on_loss))
             self._places.follow(name, stream)
             idle = self.config.idle_seconds if is_live(written) else None

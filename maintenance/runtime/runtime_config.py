@@ -11,7 +11,7 @@ from freshkeeper.maintenance.cache.cache_settings import CacheSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import check_dialect
 from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.sources.source_config import SourceConfig
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 
 
 class RuntimeConfig(CacheSettings):

@@ -11,8 +11,7 @@ from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.event_order import NEVER
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import LinkStatus, OnLoss, Position
+from freshkeeper.maintenance.streams.live.feed import FeedLines, LinkStatus, OnLoss, Position
 from freshkeeper.maintenance.streams.opening import Reception
 
 
@@ -23,7 +22,7 @@ class StreamPlaces:
     queries: Sequence[ContinuousQuery]
     state: State | None
     tell: Callable[[str], None]
-    _lines: dict[str, FedLines] = field(default_factory=dict)
+    _lines: dict[str, FeedLines] = field(default_factory=dict)
     _answered: dict[str, int] = field(default_factory=dict)
     _noted: dict[str, Position] = field(default_factory=dict)
 
@@ -36,7 +35,7 @@ class StreamPlaces:
 
     def follow(self, name: str, stream: Stream) -> None:
         """One more stream; those that are files are read from their beginning."""
-        if isinstance(stream, FedLines):
+        if isinstance(stream, FeedLines):
             self._lines[name] = stream
             self._noted[name] = stream.feed.position
 

@@ -7,7 +7,7 @@ from typing import Any
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.maintenance.streams.event_order import NEVER
-from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.maintenance.streams.inputs import Inputs
 
 
 @dataclass(frozen=True)

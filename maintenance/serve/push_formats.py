@@ -16,8 +16,8 @@ from pyoxigraph import Quad, RdfFormat, parse
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.base.nesting import checked
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
-from freshkeeper.maintenance.streams.batch import Timed
-from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.streams.batch import TimedElements
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_rows import RowReader
 
@@ -47,7 +47,7 @@ def as_lines(kind: str, body: bytes, at: int | None, stream: str, config: Stream
         return _lines((at, quad) for quad in _quads(body, form))
     if form == RdfFormat.TURTLE:
         raise InputError("Turtle does not say when things were so: give ?at=, milliseconds, a date and time, or now")
-    return _of(TimedGraphs(Path(BODY), steps=Steps(), document=(body, form)).batches())
+    return _of(TimedGraphs(Path(BODY), steps=GapLimit(), document=(body, form)).batches())
 
 
 def _dated(body: bytes, at: int) -> bytes:
@@ -64,7 +64,7 @@ def _quads(body: bytes, form: RdfFormat) -> list[Quad]:
 
 
 def _rows(kind: str, body: bytes, at: int | None, stream: str, config: StreamConfig) -> bytes:
-    reader = config.reader(BODY, Steps())
+    reader = config.reader(BODY, GapLimit())
     if reader is None:
         raise ConfigError(
             f"rows need a mapping: give the stream <{stream}> time and triples in the config of the service, "
@@ -78,7 +78,7 @@ def _rows(kind: str, body: bytes, at: int | None, stream: str, config: StreamCon
         raise InputError(f"{BODY} is no table in UTF-8: {error}") from None
 
 
-def _of(batches: Iterable[Timed]) -> bytes:
+def _of(batches: Iterable[TimedElements]) -> bytes:
     pairs = (pair for batch in batches for pair in zip(batch.times, batch.quads, strict=True))
     return _lines((int(at), quad) for at, quad in pairs)
 

@@ -16,9 +16,9 @@ from freshkeeper.maintenance.engine.service_join.query_definition import QueryDe
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.runtime.run_config import by_name, resolve_paths
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
-from freshkeeper.maintenance.streams.live.address_kinds import address_of
-from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
+from freshkeeper.maintenance.streams.opening import address_of
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 from freshkeeper.maintenance.streams.timed_rows import RowReader
 
 PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certificate", "key"), ("graphs", "sources")
@@ -48,10 +48,10 @@ class StreamConfig(BaseModel):
             address_of(self.reads)
         if bool(self.time) != bool(self.triples):
             raise ValueError("a mapping of rows has both time and triples")
-        self.reader("", Steps())
+        self.reader("", GapLimit())
         return self
 
-    def reader(self, name: str, steps: Steps) -> RowReader | None:
+    def reader(self, name: str, steps: GapLimit) -> RowReader | None:
         """What makes elements of rows; nothing where there is no mapping."""
         if not self.triples:
             return None

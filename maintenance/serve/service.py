@@ -30,8 +30,8 @@ from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations, as_record
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
-from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ class Service:
 
     def stream(self, name: str) -> dict[str, Any]:
         """How one stream is: how late its elements may come, how far it is, what came, what came too late."""
-        one = self.engine.inputs.named(name)
+        one = self.engine.inputs.find(name)
         watermark = one.order.watermark
         return {
             "delay_ms": self.streams[name], "watermark": None if watermark == NEVER else watermark,
@@ -261,7 +261,7 @@ class Service:
             return None
         long_ago = time.monotonic() - self.idle
         for name in self.streams:
-            if self._heard[name] <= long_ago and not self.engine.inputs.named(name).idle:
+            if self._heard[name] <= long_ago and not self.engine.inputs.find(name).idle:
                 self.log.append(Record({"do": "silent", "stream": name}))
                 return name
         return None
@@ -320,7 +320,7 @@ class Service:
 
     def _listen(self, name: str) -> None:
         self._runtime.listen(name, delay=self.streams[name])
-        lines = TimedLines(name, _unopened, steps=Steps(self.gap))
+        lines = TimedLines(name, _unopened, steps=GapLimit(self.gap))
         self._readers[name] = ColumnLines(lines, self.queries.dictionary)
 
     def _add_streams(self, streams: Mapping[str, int]) -> None:
@@ -416,10 +416,10 @@ class Service:
         """What came before a segment, as far as it still matters."""
         for name, passed in snapshot["passed"].items():
             if name in self._readers:
-                self.engine.inputs.named(name).order.go_on(passed)
+                self.engine.inputs.find(name).order.advance(passed)
         for name in snapshot.get("silent", ()):
             if name in self._readers:
-                self.engine.inputs.named(name).idle = True
+                self.engine.inputs.find(name).idle = True
         self.queries.next_numbers = snapshot["next"]
         for written in snapshot["queries"]:
             one = self._restore(written, gone)

@@ -25,7 +25,7 @@ from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.service_log import ServiceLog
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.maintenance.streams.inputs import Inputs
 
 
 def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:

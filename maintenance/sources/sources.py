@@ -36,7 +36,7 @@ from freshkeeper.maintenance.sources.json_over_http import JsonOverHttp
 from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
 from freshkeeper.maintenance.sources.transport import AtOnce, Bound, Transport
-from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 FRAGMENTS = "fragments:"
@@ -201,5 +201,5 @@ def limiter_of(config: SourceConfig) -> RateLimiter:
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:
-    batches = TimedLines.file(path, steps=Steps(LONGEST_MS)).batches()  # what changes may do so once in a year
+    batches = TimedLines.file(path, steps=GapLimit(LONGEST_MS)).batches()  # what changes may do so once in a year
     return [pair for batch in batches for pair in zip(batch.times, batch.quads, strict=True)]

@@ -8,7 +8,7 @@ It is SQL alone: files, Kafka's values, batches and streams will do, and executo
 from typing import TYPE_CHECKING
 
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
-from freshkeeper.maintenance.streams.timed_lines import OnError
+from freshkeeper.maintenance.streams.read_errors import OnError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

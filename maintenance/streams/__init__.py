@@ -1,1 +1,1 @@
-"""RDF streams: timestamped triples from files, pipes, sockets and programs, put into order, late ones counted."""
+"""RDF streams: timestamped triples from files, pipes, sockets and programs, put into order, with late ones counted."""

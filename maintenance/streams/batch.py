@@ -1,6 +1,6 @@
-"""Batches of elements, and what a stream is: something that gives batches.
+"""Batches of elements, and the protocol of streams, which yield batches.
 
-An element is one timestamped triple. Graphs of a stream come as their triples, all with the graph's time.
+An element is one timestamped triple. A graph of a stream arrives as its triples, all with the graph's time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,45 +14,45 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
 
 DEFAULT = DefaultGraph()
 
 
-class Timed(Protocol):
-    """Elements in the order in which they came, in whatever form: quads, or columns of ids."""
+class TimedElements(Protocol):
+    """Elements in the order of arrival, in whatever form: quads, or columns of ids."""
 
     @property
     def times(self) -> Sequence[int] | Ints:
-        """When each was, in milliseconds."""
+        """The times of the elements in milliseconds."""
 
     @property
     def quads(self) -> Sequence[Quad]:
-        """The statement of each, in the graph that its stream puts it in."""
+        """The statements of the elements, in the graph into which their stream puts them."""
 
     @property
     def graph(self) -> NamedNode | DefaultGraph:
-        """The one that all of them are in."""
+        """The graph of all the elements."""
 
     @property
     def ordered(self) -> bool:
-        """Whether time never goes backwards."""
+        """True if time never goes backwards."""
 
     def __len__(self) -> int: ...
 
-    def part(self, start: int, stop: int) -> "Timed":
-        """The elements from one position to another."""
+    def part(self, start: int, stop: int) -> "TimedElements":
+        """Return the elements from one position to another."""
 
-    def take(self, places: Ints) -> "Timed":
-        """The elements at some positions, in that order."""
+    def take(self, places: Ints) -> "TimedElements":
+        """Return the elements at some positions, in that order."""
 
-    def followed_by(self, later: "Timed") -> "Timed":
-        """These and then others."""
+    def followed_by(self, later: "TimedElements") -> "TimedElements":
+        """Return these elements followed by others."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Elements in the order in which they came, all in one graph: the default graph, or the one they are read for."""
+    """Elements as quads, all in the default graph or in the graph for which they are read."""
 
     times: Sequence[int]
     quads: Sequence[Quad]
@@ -63,25 +63,23 @@ class Batch:
 
     @property
     def ordered(self) -> bool:
-        """Whether time never goes backwards."""
         return all(a <= b for a, b in pairwise(self.times))
 
     def part(self, start: int, stop: int) -> "Batch":
-        """The elements from one position to another."""
         return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
 
     def take(self, places: Ints) -> "Batch":
-        """The elements at some positions, in that order."""
         which = places.tolist()
-        return Batch([self.times[n] for n in which], [self.quads[n] for n in which], self.graph)
+        times = [self.times[n] for n in which]
+        quads = [self.quads[n] for n in which]
+        return Batch(times, quads, self.graph)
 
-    def followed_by(self, later: Timed) -> "Batch":
-        """These and then others."""
+    def followed_by(self, later: TimedElements) -> "Batch":
         return Batch([*self.times, *as_batch(later).times], [*self.quads, *later.quads], later.graph)
 
 
-def as_batch(elements: Timed) -> Batch:
-    """The same as quads."""
+def as_batch(elements: TimedElements) -> Batch:
+    """Return the elements as quads."""
     if isinstance(elements, Batch):
         return elements
     return Batch([int(time) for time in elements.times], elements.quads, elements.graph)
@@ -91,8 +89,8 @@ def as_batch(elements: Timed) -> Batch:
 class Stream(Protocol):
     """A source of elements."""
 
-    def batches(self) -> Iterator[Timed]:
-        """The elements, batch by batch; a live stream gives what it has as soon as it has it."""
+    def batches(self) -> Iterator[TimedElements]:
+        """Yield the elements, batch by batch; a live stream yields elements as soon as they arrive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +99,9 @@ class Elements:
 
     items: Iterable[tuple[int, Triple | Quad]]
     size: int = 1_000
-    steps: Steps = field(default_factory=Steps)
+    steps: GapLimit = field(default_factory=GapLimit)
 
     def batches(self) -> Iterator[Batch]:
-        """Batches of at most `size` elements."""
         times: list[int] = []
         quads: list[Quad] = []
         for time, item in self.items:
@@ -117,19 +114,22 @@ class Elements:
             yield Batch(times, quads)
 
 
-def checked(time: int, steps: Steps) -> int:
-    """A time that a program gives; whole numbers of any kind will do."""
+def checked(time: int, steps: GapLimit) -> int:
+    """Return a time given by a program, if it is a whole number of any type and plausible; else raise InputError."""
+    milliseconds = -1
     with suppress(TypeError):
-        if not isinstance(time, bool) and (whole := index(time)) >= 0:
-            try:
-                return steps.check(whole)
-            except ValueError as error:
-                raise InputError(f"an element cannot be taken: {error}") from None
-    raise InputError(f"an element has the time {time!r}: give whole milliseconds since the epoch")
+        if not isinstance(time, bool):
+            milliseconds = index(time)
+    if milliseconds < 0:
+        raise InputError(f"an element has the time {time!r}: give whole milliseconds since the epoch")
+    try:
+        return steps.check(milliseconds)
+    except ValueError as error:
+        raise InputError(f"an element is refused: {error}") from None
 
 
 def in_graph(quads: Sequence[Quad], graph: NamedNode | DefaultGraph = DEFAULT) -> Sequence[Quad]:
-    """The triples in this graph, whatever graph their source names: the content of a window is one graph."""
+    """Return triples with this graph, whatever graph their source names: the content of a window is one graph."""
     if all(quad.graph_name == graph for quad in quads):
         return quads
     return [Quad(quad.subject, quad.predicate, quad.object, graph) for quad in quads]

@@ -1,8 +1,8 @@
-"""Event time: elements in order, a watermark, and a count of those that come too late.
+"""Event time: elements in order, a watermark, and a count of elements that arrive too late.
 
-The watermark is the latest time seen minus the allowed delay. What comes before the watermark is late: it is counted
-and left out, because evaluations up to the watermark may have been answered. What is after it waits until the watermark
-passes it, so that everything handed on is in order.
+The watermark is the latest time seen minus the allowed delay. An element before the watermark is late: it is counted
+and left out, because evaluations up to the watermark may have been answered. An element after it waits until the
+watermark passes it, so that elements are handed on in order.
 """
 
 from bisect import bisect_right
@@ -11,59 +11,62 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.errors import TimeError
-from freshkeeper.maintenance.streams.batch import Batch, Timed
+from freshkeeper.maintenance.streams.batch import Batch, TimedElements
 
 NEVER = -(2**62)
 LATEST = 2**62 - 1
-"""The last time that can be reckoned with; what no stream should say is its reader's business."""
+"""The last time that arithmetic can represent; tighter limits are the reader's business."""
 EMPTY = Batch((), ())
 
 
 @dataclass(eq=False)
-class Order:
-    """One stream's order in time."""
+class EventOrder:
+    """The order in time of one stream."""
 
     delay: int = 0
     latest: int = NEVER
     late: int = 0
     first: int | None = None
-    """the earliest time taken so far, handed on or waiting"""
+    """the earliest time so far, handed on or waiting"""
     _passed: int = NEVER
-    _waiting: Timed = EMPTY
+    _waiting: TimedElements = EMPTY
 
     @property
     def watermark(self) -> int:
-        """No element before this instant is taken any more."""
-        return max(self._passed, self.latest - self.delay) if self.latest != NEVER else self._passed
+        """The instant before which elements are late."""
+        if self.latest == NEVER:
+            return self._passed
+        return max(self._passed, self.latest - self.delay)
 
-    def go_on(self, passed: int) -> None:
-        """The others have gone on to this instant without this stream."""
+    def advance(self, passed: int) -> None:
+        """Advance to an instant that other streams have reached without this one."""
         self._passed = max(self._passed, passed)
 
-    def take(self, batch: Timed) -> Timed:
-        """What may be handed on now, in order."""
+    def take(self, batch: TimedElements) -> TimedElements:
+        """Return the elements that can be handed on now, in order."""
         if not len(batch):
             return EMPTY
         if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
             self._begin(int(batch.times[0]))
-            self.latest = _reckoned(int(batch.times[-1]))
+            self.latest = _checked(int(batch.times[-1]))
             return batch
         waiting = self._sorted(batch)
         cut = bisect_right(waiting.times, self.watermark)
         self._waiting = waiting.part(cut, len(waiting))
         return waiting.part(0, cut)
 
-    def rest(self) -> Timed:
-        """At the end of the stream: all that waits."""
+    def rest(self) -> TimedElements:
+        """Return all waiting elements, at the end of the stream."""
         waiting, self._waiting = self._waiting, EMPTY
         return waiting
 
     def _begin(self, time: int) -> None:
-        self.first = time if self.first is None else min(self.first, time)
+        if self.first is None or time < self.first:
+            self.first = time
 
-    def _sorted(self, batch: Timed) -> Timed:
-        """What is not late, by time and then by arrival, with what waited already."""
-        _reckoned(int(max(batch.times)))
+    def _sorted(self, batch: TimedElements) -> TimedElements:
+        """Return the elements that are not late, by time and then by arrival, with those that wait already."""
+        _checked(int(max(batch.times)))
         times = np.asarray(batch.times, np.int64)
         before = np.maximum.accumulate(np.concatenate([[self.latest], times]))[:-1]
         kept = np.flatnonzero(times >= np.maximum(self._passed, before - self.delay))
@@ -75,10 +78,12 @@ class Order:
         waiting = batch.take(kept)
         if len(self._waiting):
             waiting = self._waiting.followed_by(waiting)
-        return waiting if waiting.ordered else waiting.take(np.argsort(np.asarray(waiting.times), kind="stable"))
+        if waiting.ordered:
+            return waiting
+        return waiting.take(np.argsort(np.asarray(waiting.times), kind="stable"))
 
 
-def _reckoned(time: int) -> int:
+def _checked(time: int) -> int:
     if time > LATEST:
         raise TimeError(f"an element has the time {time}: give milliseconds since the epoch, at most {LATEST}")
     return time

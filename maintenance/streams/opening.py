@@ -1,4 +1,4 @@
-"""Which stream a text names.
+"""Streams by the text that names them.
 
 -                        standard input, timestamped N-Quads
 cars.nq  .nt .tsv .txt   timestamped N-Triples or N-Quads
@@ -6,69 +6,92 @@ cars.trig  .jsonld       graphs with prov:generatedAtTime
 rides.yaml               a mapping of a CSV or JSON-lines file
 tcp://host:port          timestamped N-Quads
 http://...               server-sent events with timestamped N-Quads
-ws://...                 the same as messages of a WebSocket
-kafka://broker:9092/T    the same as messages of a topic; statements alone have the time of their message
-redis://host/0?stream=K  the same as entries of a Redis stream
-directory                its files by name; follow:directory goes on with those that come
+ws://...                 messages of a WebSocket with timestamped N-Quads
+kafka://broker:9092/T    messages of a topic; statements without a time have the time of their message
+redis://host/0?stream=K  entries of a Redis stream; statements without a time have the time of their entry
+directory                its files by name; follow:directory continues with files that appear later
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from freshkeeper.maintenance.base.addresses import shown
-from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.directory import Directory
-from freshkeeper.maintenance.streams.live.address_kinds import ADDRESSES, address_of
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss, Position
-from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
+from freshkeeper.maintenance.streams.batch import Stream, TimedElements
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
+from freshkeeper.maintenance.streams.live.feed import Feed, FeedAddress, FeedLines, OnLoss, Position
+from freshkeeper.maintenance.streams.live.kafka import KafkaAddress
+from freshkeeper.maintenance.streams.live.redis_stream import RedisAddress
+from freshkeeper.maintenance.streams.live.server_sent_events import EventAddress
+from freshkeeper.maintenance.streams.live.tcp import TcpAddress
+from freshkeeper.maintenance.streams.live.websocket import SocketAddress
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
 
 FOLLOW = "follow:"
 WAYS = "tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, redis://host:port/0?stream=KEY"
-Opener = Callable[[Path, ReadErrors, Steps], Stream]
-KINDS: dict[str, Opener] = {
+Opener = Callable[[Path, ReadErrors, GapLimit], Stream]
+FILE_KINDS: dict[str, Opener] = {
     **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
     **dict.fromkeys((".trig", ".jsonld"), TimedGraphs),
     **dict.fromkeys((".yaml", ".yml"), TimedRows),
 }
-"""What a file is, by its ending."""
+"""Readers of files by the ending of the name."""
+ADDRESS_KINDS: dict[str, Callable[[str], FeedAddress]] = {
+    "tcp": TcpAddress,
+    **dict.fromkeys(("http", "https"), EventAddress),
+    **dict.fromkeys(("ws", "wss"), SocketAddress),
+    **dict.fromkeys(("redis", "rediss"), RedisAddress),
+    "kafka": KafkaAddress,
+}
+ADDRESSES = tuple(f"{kind}://" for kind in ADDRESS_KINDS)
+POLL_S = 0.2
+
+
+def address_of(written: str) -> FeedAddress:
+    """Return the address that a text names, checked."""
+    kind = written.partition("://")[0]
+    if kind not in ADDRESS_KINDS:
+        raise ConfigError(f"the stream {shown(written)}: {nearest(kind, list(ADDRESS_KINDS))}")
+    address = ADDRESS_KINDS[kind](written)
+    address.check()
+    return address
 
 
 def is_live(written: str) -> bool:
-    """Whether a stream comes on its own, and may be silent for a while."""
+    """Return whether a stream is live, so that it may be silent for a while."""
     return written == "-" or written.startswith((*ADDRESSES, FOLLOW))
 
 
 @dataclass(frozen=True)
 class Reception:
-    """How a stream over a network is received."""
+    """Options for receiving a stream over a network."""
 
     on_loss: OnLoss = OnLoss.FAIL
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    notify: Callable[[str], None] = field(default=lambda _: None)
     position: Position = field(default_factory=dict)
-    """where an earlier run wants it from"""
+    """the position at which an earlier run stopped"""
 
     def feed(self, written: str) -> Feed:
-        """What comes from an address."""
-        return Feed(address_of(written), self.on_loss, self.tell, self.position)
+        """Return the feed of an address."""
+        return Feed(address_of(written), self.on_loss, self.notify, self.position)
 
 
 def open_stream(
-    written: str, read_errors: ReadErrors, steps: Steps | None = None, reception: Reception | None = None
+    written: str, read_errors: ReadErrors, steps: GapLimit | None = None, reception: Reception | None = None
 ) -> Stream:
-    """The stream that `written` names; `steps` say how far its time may step forward."""
-    steps = steps or Steps()
+    """Return the stream that a text names; `steps` limits how far its time may step forward."""
+    steps = steps or GapLimit()
     if written == "-":
         return TimedLines.stdin(read_errors, steps)
     if written.startswith(ADDRESSES):
         feed = (reception or Reception()).feed(written)
-        return FedLines(shown(written), _unopened, read_errors, steps, feed=feed)
+        return FeedLines(shown(written), _unopened, read_errors, steps, feed=feed)
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
         return Directory(path, lambda file: _open_file(file, read_errors, steps), written.startswith(FOLLOW))
@@ -77,12 +100,42 @@ def open_stream(
     return _open_file(path, read_errors, steps)
 
 
-def _open_file(path: Path, read_errors: ReadErrors, steps: Steps) -> Stream:
+def _open_file(path: Path, read_errors: ReadErrors, steps: GapLimit) -> Stream:
     kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(KINDS))}")
-    return KINDS[kind](path, read_errors, steps)
+    if kind not in FILE_KINDS:
+        raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(FILE_KINDS))}")
+    return FILE_KINDS[kind](path, read_errors, steps)
 
 
 def _unopened() -> Any:
     raise AssertionError("a feed is received, not opened")
+
+
+@dataclass(eq=False)
+class Directory:
+    """The files of a directory by name; with `follow`, also files that appear later (with names that sort later)."""
+
+    path: Path
+    open_file: Callable[[Path], Stream]
+    follow: bool = False
+    wait: Callable[[], bool] = field(default=lambda: _pause())
+    """called when there is no new file; False ends the stream"""
+
+    def batches(self) -> Iterator[TimedElements]:
+        """Yield batches file by file.
+
+        A file that is still written should begin with a dot, or have a name elsewhere, until it is complete.
+        """
+        last = ""
+        while True:
+            new = sorted(f for f in self.path.iterdir() if f.name > last and f.is_file() and not f.name.startswith("."))
+            for file in new:
+                yield from self.open_file(file).batches()
+                last = file.name
+            if not new and not (self.follow and self.wait()):
+                return
+
+
+def _pause() -> bool:
+    time.sleep(POLL_S)
+    return True

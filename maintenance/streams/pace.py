@@ -1,4 +1,4 @@
-"""Replay at a pace: elements are handed on when their time has come, by a clock that runs so many times as fast."""
+"""Replay at a pace: elements are handed on when they are due, by a clock that runs at a multiple of real time."""
 
 import re
 import time
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.streams.batch import Stream, Timed
+from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 
 
 def speed_of(written: str) -> float | None:
-    """`1x`, `10x`, `0.5x`; nothing for `max`."""
+    """Return the factor of `1x`, `10x` or `0.5x`, or None for `max`."""
     if written == "max":
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)x", written)
@@ -22,23 +22,23 @@ def speed_of(written: str) -> float | None:
 
 @dataclass(eq=False)
 class Pace:
-    """One clock for all streams of a run; it starts with the first element of any of them."""
+    """A clock for all streams of a run; it starts with the first element of any of them."""
 
     speed: float
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     after: int | None = None
-    """what is not younger than this is handed on at once: an earlier run had it"""
+    """elements up to this time were in an earlier run, and are handed on at once"""
     _began: tuple[float, int] | None = None
 
     def now(self, first: int) -> int:
-        """The event time that it is now, in milliseconds; `first` is where it starts."""
+        """Return the current event time in milliseconds, starting the clock at `first` if necessary."""
         wall = self.clock()
         self._began = self._began or (wall, first)
         return self._began[1] + int((wall - self._began[0]) * 1000 * self.speed)
 
     def wait(self, until: int) -> None:
-        """Until the event time is so far."""
+        """Wait until the event time is `until`."""
         missing = until - self.now(until)
         if missing > 0:
             self.sleep(missing / 1000 / self.speed)
@@ -46,15 +46,17 @@ class Pace:
 
 @dataclass(eq=False)
 class Paced:
-    """A stream at a pace; it is cut where its next element is not due yet."""
+    """A stream at a pace, cut where its next element is not due yet."""
 
     stream: Stream
     pace: Pace = field(default_factory=lambda: Pace(1))
 
-    def batches(self) -> Iterator[Timed]:
-        """Batches cut where the pace has come to; what is up to `after` goes at once."""
+    def batches(self) -> Iterator[TimedElements]:
+        """Yield batches cut where the pace has got to; elements up to `after` are due at once."""
         for batch in self.stream.batches():
-            at = 0 if self.pace.after is None else bisect_right(batch.times, self.pace.after)
+            at = 0
+            if self.pace.after is not None:
+                at = bisect_right(batch.times, self.pace.after)
             if at:
                 yield batch.part(0, at)
             while at < len(batch):

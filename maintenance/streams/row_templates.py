@@ -1,4 +1,4 @@
-"""What a row of a table says: one triple, with the row's fields filled in."""
+"""Templates of triples, which are filled with the fields of a table's rows."""
 
 import json
 import re
@@ -17,25 +17,29 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
-class Template:
-    """One triple of every row."""
+class RowTemplate:
+    """A triple of every row."""
 
     subject: str
     predicate: NamedNode
     value: str
-    """of the object"""
+    """the text of the object"""
     literal: bool
     datatype: NamedNode | None
     language: str | None
     prefixes: Mapping[str, str]
 
     def fill(self, row: Mapping[str, Any]) -> Quad | None:
-        """The triple of a row, or nothing where a field is missing."""
-        subject = _filled(self.subject, row, True)
-        value = _filled(self.value, row, not self.literal)
+        """Return the triple of a row, or None if a field is missing."""
+        subject = _fill(self.subject, row, encode=True)
+        value = _fill(self.value, row, encode=not self.literal)
         if subject is None or value is None:
             return None
-        target = self._literal(value) if self.literal else NamedNode(_expand(value, self.prefixes))
+        target: Literal | NamedNode
+        if self.literal:
+            target = self._literal(value)
+        else:
+            target = NamedNode(_expand(value, self.prefixes))
         return Quad(NamedNode(_expand(subject, self.prefixes)), self.predicate, target)
 
     def _literal(self, value: str) -> Literal:
@@ -44,20 +48,26 @@ class Template:
         return Literal(value, datatype=self.datatype)
 
 
-def template(path: Path, written: Any, prefixes: Mapping[str, str]) -> Template:
-    """One triple of a mapping, checked once, so that what fits no row is told before any is read."""
-    known = isinstance(written, dict) and {"subject", "predicate"} <= written.keys() <= set(PARTS)
-    if not known or ("object" in written) == ("iri" in written):
-        raise ConfigError(f"{path}: {written} is no triple: it has a subject, a predicate, and an object or an iri")
-    given = {key: str(value) for key, value in written.items()}
-    return Template(
-        given["subject"],
-        _iri(path, "predicate", given["predicate"], prefixes),
-        given.get("object", given.get("iri", "")),
-        "object" in given,
-        _iri(path, "datatype", given["datatype"], prefixes) if "datatype" in given else None,
-        _language(path, given["language"]) if "language" in given else None,
-        prefixes,
+def parse_template(path: Path, triple: Any, prefixes: Mapping[str, str]) -> RowTemplate:
+    """Return a template of a mapping, checked so that mistakes are found before any row is read."""
+    is_triple = isinstance(triple, dict) and {"subject", "predicate"} <= triple.keys() <= set(PARTS)
+    if not is_triple or ("object" in triple) == ("iri" in triple):
+        raise ConfigError(f"{path}: {triple} is no triple: it has a subject, a predicate, and an object or an iri")
+    parts = {key: str(value) for key, value in triple.items()}
+    datatype = None
+    if "datatype" in parts:
+        datatype = _iri(path, "datatype", parts["datatype"], prefixes)
+    language = None
+    if "language" in parts:
+        language = _language(path, parts["language"])
+    return RowTemplate(
+        subject=parts["subject"],
+        predicate=_iri(path, "predicate", parts["predicate"], prefixes),
+        value=parts.get("object", parts.get("iri", "")),
+        literal="object" in parts,
+        datatype=datatype,
+        language=language,
+        prefixes=prefixes,
     )
 
 
@@ -77,25 +87,30 @@ def _language(path: Path, tag: str) -> str:
 
 
 def text_of(field: str, row: Mapping[str, Any]) -> str | None:
-    """The value of a field as text, or nothing where it is missing or empty."""
+    """Return the value of a field as text, or None if it is missing or empty."""
     value = row.get(field)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
-        raise ValueError(
-            f"{field} is {json.dumps(value)[:40]}, and one value is wanted: a text, a number, true or false"
-        )
-    return None if value is None else str(value) or None
-
-
-def _filled(written: str, row: Mapping[str, Any], encode: bool) -> str | None:
-    """The text with its fields filled in; in an IRI they are percent-encoded."""
-    values = {name: text_of(name, row) for name in _FIELD.findall(written)}
-    if None in values.values():
+        start = json.dumps(value)[:40]
+        raise ValueError(f"{field} is {start}, but one value is expected: a text, a number, true or false")
+    if value is None:
         return None
-    return _FIELD.sub(lambda m: quote(values[m[1]] or "", safe="") if encode else values[m[1]] or "", written)
+    return str(value) or None
 
 
-def _expand(written: str, prefixes: Mapping[str, str]) -> str:
-    prefix, colon, rest = written.partition(":")
-    return prefixes[prefix] + rest if colon and prefix in prefixes else written
+def _fill(text: str, row: Mapping[str, Any], *, encode: bool) -> str | None:
+    """Return the text with its fields filled in, percent-encoded in an IRI, or None if one is missing."""
+    values = {name: text_of(name, row) or "" for name in _FIELD.findall(text)}
+    if "" in values.values():
+        return None
+    if encode:
+        return _FIELD.sub(lambda match: quote(values[match[1]], safe=""), text)
+    return _FIELD.sub(lambda match: values[match[1]], text)
+
+
+def _expand(text: str, prefixes: Mapping[str, str]) -> str:
+    prefix, colon, local = text.partition(":")
+    if colon and prefix in prefixes:
+        return prefixes[prefix] + local
+    return text

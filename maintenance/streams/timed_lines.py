@@ -1,7 +1,7 @@
-"""Timestamped N-Quads: one element to a line, `<ms>` TAB `<statement in N-Triples or N-Quads>`.
+"""Timestamped N-Quads: one element per line, `<ms>` TAB `<statement in N-Triples or N-Quads>`.
 
 Blank nodes keep their labels: a label means the same node in the whole stream. A line that is no element is an error
-that says where, or is skipped and counted, as `on_error` says. Empty lines and lines that begin with # mean nothing.
+with its place, or is skipped and counted, depending on `on_error`. Empty lines and lines that begin with # are ignored.
 """
 
 import sys
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from enum import StrEnum
 from http.client import HTTPException
 from io import FileIO
 from pathlib import Path
@@ -20,83 +19,64 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import DEEPEST, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
-from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
+from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
 
 CHUNK = 1 << 18
-"""Bytes that are read at a time."""
+"""Bytes to read at a time."""
 LONGEST_LINE = 1 << 20
-
-
-class OnError(StrEnum):
-    """What to do with an element that cannot be read."""
-
-    FAIL = "fail"
-    SKIP = "skip"
-
-
-@dataclass(eq=False)
-class ReadErrors:
-    """The elements that could not be read: fatal, or counted with the first few messages."""
-
-    policy: OnError = OnError.FAIL
-    count: int = 0
-    tell: Callable[[str], None] = field(default=lambda _: None)
-
-    def found(self, error: StreamError) -> None:
-        """Raise the error, or count it and tell of it."""
-        if self.policy is OnError.FAIL:
-            raise error
-        self.count += 1
-        self.tell(f"{error} (skipped)")
 
 
 @dataclass(eq=False)
 class TimedLines:
-    """A stream of timestamped N-Quads from a file, or from a reader that `read1`s what there is."""
+    """A stream of timestamped N-Quads from a file, or from a reader whose `read1` returns the bytes available."""
 
     name: str
     open: Callable[[], BinaryIO | FileIO]
     read_errors: ReadErrors = field(default_factory=ReadErrors)
-    steps: Steps = field(default_factory=Steps)
+    steps: GapLimit = field(default_factory=GapLimit)
     graph: NamedNode | DefaultGraph = DEFAULT
-    """the graph that elements are read into: that of the only window which wants them"""
+    """the graph into which elements are read: that of the only window which needs them"""
 
     @classmethod
-    def file(cls, path: Path, read_errors: ReadErrors | None = None, steps: Steps | None = None) -> "TimedLines":
-        """Lines of a file, opened when they are first read."""
-        return cls(str(path), lambda: _opened(path), read_errors or ReadErrors(), steps or Steps())
+    def file(cls, path: Path, read_errors: ReadErrors | None = None, steps: GapLimit | None = None) -> "TimedLines":
+        """Return the stream of a file, which is opened when it is first read."""
+        return cls(str(path), lambda: _opened(path), read_errors or ReadErrors(), steps or GapLimit())
 
     @classmethod
-    def stdin(cls, read_errors: ReadErrors, steps: Steps) -> "TimedLines":
-        """Lines of standard input, each as soon as it is there."""
+    def stdin(cls, read_errors: ReadErrors, steps: GapLimit) -> "TimedLines":
+        """Return the stream of standard input, which yields each line when it arrives."""
         return cls("standard input", _standard_input, read_errors, steps)
 
     def batches(self) -> Iterator[Batch]:
-        """What every chunk of bytes completes."""
         for text, line in self.chunks():
             yield self.read(text, line)
 
     def chunks(self) -> Iterator[tuple[bytes, int]]:
-        """Whole lines, as many as every chunk of bytes completes, and the number of the first."""
-        rest, line, lost = b"", 1, False
+        """Yield complete lines, as many as every chunk of bytes completes, with the number of the first."""
+        rest = b""
+        line = 1
+        skipping = False  # the rest of a line that is too long
         with self.open() as source:
-            while chunk := self._some(source):
-                if lost:  # the rest of a line that is none
+            while chunk := self._read_some(source):
+                if skipping:
                     _, newline, chunk = chunk.partition(b"\n")
-                    line, lost = line + bool(newline), not newline
-                whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                    line += bool(newline)
+                    skipping = not newline
+                complete, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
-                    yield whole, line
-                    line += whole.count(b"\n") + 1
+                    yield complete, line
+                    line += complete.count(b"\n") + 1
                 elif len(rest) > LONGEST_LINE:
-                    self.read_errors.found(StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes"))
-                    rest, lost = b"", True
+                    problem = f"a line is longer than {LONGEST_LINE} bytes"
+                    self.read_errors.report(StreamError(self.name, line, problem))
+                    rest = b""
+                    skipping = True
         if rest:
             yield rest, line
 
-    def _some(self, source: BinaryIO | FileIO) -> bytes:
-        """What is there now, at most a chunk; nothing at the end."""
+    def _read_some(self, source: BinaryIO | FileIO) -> bytes:
+        """Return the bytes available, at most a chunk; none at the end."""
         read1 = getattr(source, "read1", source.read)
         try:
             found: bytes = read1(CHUNK)
@@ -105,21 +85,24 @@ class TimedLines:
         return found
 
     def read(self, text: bytes, line: int = 1) -> Batch:
-        """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
+        """Return the elements of some lines, given the number of the first; parsed at once if nothing is wrong."""
         rows = [row.partition(b"\t") for row in text.split(b"\n")]
         if not b"".join([row[0] for row in rows]).isdigit() or _nests(text) or _breaks(rows):
-            return self._carefully(text, line)
+            return self._read_by_line(text, line)
         try:
             times = [int(row[0]) for row in rows]
-            quads = self._parsed([row[2] for row in rows])
+            quads = self._parse([row[2] for row in rows])
         except (ValueError, SyntaxError):
-            return self._carefully(text, line)
+            return self._read_by_line(text, line)
         if len(quads) != len(times) or not self.steps.take(times):
-            return self._carefully(text, line)
+            return self._read_by_line(text, line)
         return Batch(times, quads, self.graph)
 
-    def _parsed(self, statements: list[bytes]) -> Sequence[Quad]:
-        """The statements in the graph; written into the text where that is simple, which is faster than afterwards."""
+    def _parse(self, statements: list[bytes]) -> Sequence[Quad]:
+        """Return the statements in the graph.
+
+        The graph is written into the text if that is simple, which is faster than replacing it in quads.
+        """
         if self.graph != DEFAULT and all(statement.endswith(b" .") for statement in statements):
             end = f" {self.graph} .\n".encode()
             with suppress(SyntaxError):  # a statement names a graph of its own
@@ -129,8 +112,8 @@ class TimedLines:
                     return quads
         return in_graph(list(parse(b"\n".join(statements), format=RdfFormat.N_QUADS)), self.graph)
 
-    def _carefully(self, text: bytes, line: int) -> Batch:
-        """The same line by line, to find what is wrong."""
+    def _read_by_line(self, text: bytes, line: int) -> Batch:
+        """Return the elements of some lines, parsed line by line to find what is wrong."""
         times: list[int] = []
         quads: list[Quad] = []
         for number, row in enumerate(text.split(b"\n"), line):
@@ -140,30 +123,31 @@ class TimedLines:
                 time, quad = element(row)
                 self.steps.check(time)
             except ValueError as error:
-                self.read_errors.found(StreamError(self.name, number, str(error)))
+                self.read_errors.report(StreamError(self.name, number, str(error)))
                 continue
             times.append(time)
             quads.append(quad)
         return Batch(times, in_graph(quads, self.graph), self.graph)
 
 
-def readable(text: bytes, steps: Steps, unreadable: Callable[[str], None]) -> bytes:
-    """The lines that are elements; what the others lack is told."""
-    kept, judged = [], copy(steps)
+def readable(text: bytes, steps: GapLimit, unreadable: Callable[[str], None]) -> bytes:
+    """Return the lines that are elements, and report the problems of the others."""
+    lines = []
+    check = copy(steps).check  # the stream itself checks its elements when it reads them
     for row in text.split(b"\n"):
         if not row.strip() or row.startswith(b"#"):
             continue
         try:
-            judged.check(element(row)[0])
+            check(element(row)[0])
         except ValueError as error:
             unreadable(str(error))
         else:
-            kept.append(row + b"\n")
-    return b"".join(kept)
+            lines.append(row + b"\n")
+    return b"".join(lines)
 
 
 def element(row: bytes) -> tuple[int, Quad]:
-    """The element of one line; a ValueError says what is wrong."""
+    """Return the element of one line, or raise ValueError with the problem."""
     time, tab, statement = row.partition(b"\t")
     shown = row[:80].decode("utf-8", "replace").rstrip()
     if not tab:
@@ -182,12 +166,12 @@ def element(row: bytes) -> tuple[int, Quad]:
 
 
 def _nests(text: bytes) -> bool:
-    """Whether some line may be nested too deep for a parser; nearly all hold not even a parenthesis, quickly seen."""
+    """Return whether a line may be nested too deep for a parser; most texts have not even a parenthesis."""
     return b"(" in text and any(row.count(b"<<") > DEEPEST for row in text.split(b"\n"))
 
 
 def _breaks(rows: Sequence[tuple[bytes, bytes, bytes]]) -> bool:
-    """Whether a line holds what ends a line of N-Quads, so that it may have two statements, and another none."""
+    """Return whether a line contains a line break of N-Quads, so that it may hold two statements, and another none."""
     return any(b"\r" in row[2].rstrip() for row in rows)
 
 

@@ -9,7 +9,7 @@
       - {subject: "ex:ride/{id}", predicate: ex:driver, iri: "ex:driver/{driver}"}
 
 A triple whose fields are missing or empty in a row is left out of that row. A row that has more columns than the
-header, or a list or an object where one value is wanted, cannot be read.
+header, or a list or an object instead of a single value, cannot be read.
 """
 
 import csv
@@ -26,60 +26,67 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
 from freshkeeper.maintenance.base.nesting import no_constant
 from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.batch import Batch
-from freshkeeper.maintenance.streams.row_templates import Template, template, text_of
-from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.gap_limit import GapLimit
+from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
+from freshkeeper.maintenance.streams.row_templates import RowTemplate, parse_template, text_of
 
 KEYS = ("data", "time", "unit", "prefixes", "triples")
 XSD = {"xsd": "http://www.w3.org/2001/XMLSchema#"}
 UNITS = {"ms": 1, "s": 1000}
-SIZE = 1_000
+BATCH_SIZE = 1_000
 
 
 @dataclass(eq=False)
 class RowReader:
-    """Makes elements of rows, by a mapping."""
+    """A reader that turns rows into elements by a mapping."""
 
     name: str
-    """of the table"""
+    """the name of the table"""
     time: str
     """the field with the time"""
     unit: int
-    templates: Sequence[Template]
+    templates: Sequence[RowTemplate]
     read_errors: ReadErrors
-    steps: Steps = field(default_factory=Steps)
+    steps: GapLimit = field(default_factory=GapLimit)
 
     @classmethod
     def of(
-        cls, where: Path, config: Mapping[str, Any], name: str, read_errors: ReadErrors, steps: Steps
+        cls, where: Path, config: Mapping[str, Any], name: str, read_errors: ReadErrors, steps: GapLimit
     ) -> "RowReader":
-        """By the keys of a mapping, which are in the file `where`."""
+        """Return the reader for the keys of a mapping, which stands in the file `where`."""
         prefixes = XSD | dict(config.get("prefixes") or {})
-        made = [template(where, each, prefixes) for each in config["triples"]]
-        return cls(name, str(config["time"]), UNITS[str(config.get("unit", "ms"))], made, read_errors, steps)
+        return cls(
+            name=name,
+            time=str(config["time"]),
+            unit=UNITS[str(config.get("unit", "ms"))],
+            templates=[parse_template(where, triple, prefixes) for triple in config["triples"]],
+            read_errors=read_errors,
+            steps=steps,
+        )
 
     def batches(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Batch]:
-        """So many rows at a time; each has the line that it ends at."""
+        """Yield batches of rows, each row given with the number of the line on which it ends."""
         times: list[int] = []
         quads: list[Quad] = []
         for number, row in rows:
             try:
                 at = self._instant(row)
-                found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
+                filled = [template.fill(row) for template in self.templates]
                 self.steps.check(at)
             except (ValueError, TypeError) as error:
-                self.read_errors.found(StreamError(self.name, number, str(error)))
+                self.read_errors.report(StreamError(self.name, number, str(error)))
                 continue
-            times += [at] * len(found)
-            quads += found
-            if len(times) >= SIZE:
+            triples = [quad for quad in filled if quad is not None]
+            times += [at] * len(triples)
+            quads += triples
+            if len(times) >= BATCH_SIZE:
                 yield Batch(times, quads)
-                times, quads = [], []
+                times = []
+                quads = []
         yield Batch(times, quads)
 
     def records(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The rows of CSV, each with the line that it ends at."""
+        """Yield the rows of CSV, each with the number of the line on which it ends."""
         rows = csv.DictReader(file)
         for row in rows:
             if None not in row:
@@ -87,28 +94,30 @@ class RowReader:
                 continue
             columns = len(rows.fieldnames or ())
             problem = f"the row has {columns + len(row[None])} columns, and the header has {columns}"
-            self.read_errors.found(StreamError(self.name, rows.line_num, problem))
+            self.read_errors.report(StreamError(self.name, rows.line_num, problem))
 
     def objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The objects of JSON lines; numbers stay as they are written."""
+        """Yield the objects of JSON lines, with numbers as text."""
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line, parse_int=str, parse_float=str, parse_constant=no_constant)
             except (ValueError, RecursionError) as error:
-                self.read_errors.found(StreamError(self.name, number, f"no JSON: {getattr(error, 'msg', error)}"))
+                self.read_errors.report(StreamError(self.name, number, f"no JSON: {getattr(error, 'msg', error)}"))
                 continue
             if isinstance(row, dict):
                 yield number, row
             else:
-                self.read_errors.found(StreamError(self.name, number, f"{line.strip()[:40]} is no JSON object"))
+                self.read_errors.report(StreamError(self.name, number, f"{line.strip()[:40]} is no JSON object"))
 
     def _instant(self, row: Mapping[str, Any]) -> int:
         text = text_of(self.time, row)
         if text is None:
             raise ValueError(f"the row has no {self.time}")
-        return int(text) * self.unit if text.isdigit() else to_instant(text)
+        if text.isdigit():
+            return int(text) * self.unit
+        return to_instant(text)
 
 
 @dataclass(eq=False)
@@ -117,10 +126,10 @@ class TimedRows:
 
     path: Path
     read_errors: ReadErrors
-    steps: Steps = field(default_factory=Steps)
+    steps: GapLimit = field(default_factory=GapLimit)
 
     def __post_init__(self) -> None:
-        """Read the mapping now, so that its mistakes are found before anything runs."""
+        """Read the mapping, so that its mistakes are found before anything runs."""
         config = _config(self.path)
         self.data = self.path.parent / str(config["data"])
         if self.data.suffix not in (".csv", ".jsonl", ".ndjson"):
@@ -128,7 +137,6 @@ class TimedRows:
         self._reader = RowReader.of(self.path, config, str(self.data), self.read_errors, self.steps)
 
     def batches(self) -> Iterator[Batch]:
-        """So many rows at a time."""
         return self._reader.batches(self._rows())
 
     def _rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -138,7 +146,10 @@ class TimedRows:
             raise InputError(f"the stream {self.data} cannot be read: {error.strerror}") from None
         with file:
             try:
-                yield from (self._reader.records if self.data.suffix == ".csv" else self._reader.objects)(file)
+                if self.data.suffix == ".csv":
+                    yield from self._reader.records(file)
+                else:
+                    yield from self._reader.objects(file)
             except (UnicodeDecodeError, csv.Error) as error:
                 raise InputError(f"the stream {self.data} is no table in UTF-8: {error}") from None
 

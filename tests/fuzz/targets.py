@@ -36,11 +36,11 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import Annotatio
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
+from freshkeeper.maintenance.streams.live.feed import Feed, FeedLines, OnLoss
 from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.experiment.experiment_config import load
 
 E = "http://e/"
@@ -231,7 +231,7 @@ def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
         feed = Feed(Line([EventConnection(_reader(text)) for _ in range(2)]), OnLoss.END)  # it is read twice
-        _over(FedLines("events", io.BytesIO, ReadErrors(OnError.SKIP), feed=feed))
+        _over(FeedLines("events", io.BytesIO, ReadErrors(OnError.SKIP), feed=feed))
 
 
 def _reader(text: bytes) -> io.BufferedReader:

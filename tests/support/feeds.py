@@ -5,10 +5,17 @@ from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any
 
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import Connection, Feed, LostError, OnLoss, Position, Received
+from freshkeeper.maintenance.streams.live.feed import (
+    Feed,
+    FeedConnection,
+    FeedLines,
+    LostError,
+    OnLoss,
+    Position,
+    Received,
+)
 from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
 
 @dataclass
@@ -38,7 +45,7 @@ class Given:
 class Line:
     """An address that gives one connection after the other; an error stands for one that cannot be had."""
 
-    connections: list[Connection | Exception]
+    connections: list[FeedConnection | Exception]
     keeps: bool = False
     name: str = "there"
     asked: list[Position] = field(default_factory=list)
@@ -46,7 +53,7 @@ class Line:
     def check(self) -> None:
         pass
 
-    def connect(self, position: Position) -> Connection:
+    def connect(self, position: Position) -> FeedConnection:
         self.asked.append(dict(position))
         if not self.connections:
             raise LostError("nobody is there")
@@ -56,12 +63,12 @@ class Line:
         return connection
 
 
-def events(source: BufferedIOBase, read_errors: ReadErrors | None = None) -> FedLines:
+def events(source: BufferedIOBase, read_errors: ReadErrors | None = None) -> FeedLines:
     """Server-sent events that end with their connection."""
     feed = Feed(Line([EventConnection(source)]), OnLoss.END)
-    return FedLines("events", io.BytesIO, read_errors or ReadErrors(), feed=feed)
+    return FeedLines("events", io.BytesIO, read_errors or ReadErrors(), feed=feed)
 
 
-def fed(address: Line, on_loss: OnLoss, **more: Any) -> FedLines:
+def fed(address: Line, on_loss: OnLoss, **more: Any) -> FeedLines:
     """Elements of an address, without waiting."""
-    return FedLines("there", io.BytesIO, ReadErrors(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))
+    return FeedLines("there", io.BytesIO, ReadErrors(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))

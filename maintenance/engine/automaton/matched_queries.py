@@ -13,7 +13,7 @@ from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.window_kinds import content_of
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 FEWEST = 2
 """The automaton is used from this number of queries on, where it is faster than a plan for each."""
@@ -41,7 +41,7 @@ class MatchedQueries(BatchedQuery):
     def streams(self) -> tuple[str, ...]:
         return self.patterns.streams
 
-    def receive(self, stream: str, batch: Timed) -> None:
+    def receive(self, stream: str, batch: TimedElements) -> None:
         self._coming.setdefault(stream, []).append(columns_of(batch, self.patterns.dictionary))
 
     def discard(self, stream: str) -> None:

@@ -19,11 +19,11 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.streams.batch import Batch, Elements, Timed
-from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.maintenance.streams.batch import Batch, Elements, TimedElements
+from freshkeeper.maintenance.streams.inputs import Inputs
 
 MOST = 1_000_000
-Arrivals: TypeAlias = Timed | Iterable[tuple[int, Triple | Quad]]
+Arrivals: TypeAlias = TimedElements | Iterable[tuple[int, Triple | Quad]]
 """Elements of a stream: a batch of quads or columns, or pairs of (milliseconds, triple)."""
 Pattern: TypeAlias = Conjunction | Query | str
 """A query: a conjunction, a parsed query, or its text."""

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.engine.native.token_scan import ELEMENT, OTHER, SKIPPED
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.directory import Directory
+from freshkeeper.maintenance.streams.opening import Directory
 from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.engine.native.token_scan import ELEMENT
-from freshkeeper.maintenance.streams.batch import DEFAULT, Timed
+from freshkeeper.maintenance.streams.batch import DEFAULT, TimedElements
 
 ENCODE_AT_ONCE = 50_000
 """Elements that are serialised at a time, which bounds the memory for their text."""
@@ -54,7 +54,7 @@ class Columns:
             parts: list[list[Any]] = [self.dictionary.terms(ids) for ids in (self.s, self.p, self.o)]
         return [Quad(s, p, o, self.graph) for s, p, o in zip(*parts, strict=True)]
 
-    def followed_by(self, later: Timed) -> "Columns":
+    def followed_by(self, later: TimedElements) -> "Columns":
         return Columns.joined([self, columns_of(later, self.dictionary)])
 
     @classmethod
@@ -74,7 +74,7 @@ class Columns:
             live[ids] = True
 
 
-def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
+def columns_of(batch: TimedElements, dictionary: Dictionary) -> Columns:
     """Return a batch as columns of this dictionary; columns of this dictionary are returned as they are."""
     if isinstance(batch, Columns) and batch.dictionary is dictionary:
         return batch

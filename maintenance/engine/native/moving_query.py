@@ -27,7 +27,7 @@ from freshkeeper.maintenance.engine.native.plan_head import Grouping
 from freshkeeper.maintenance.engine.native.segments import Intervals, changed, present
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 
 def moves_with_elements(query: Query) -> bool:
@@ -162,7 +162,7 @@ class MovingQuery(BatchedQuery):
     """the maximum number of triggers of one window in a batch; triggers of one instant are never separated"""
     _watermark: int | None = None
 
-    def receive(self, stream: str, batch: Timed) -> None:
+    def receive(self, stream: str, batch: TimedElements) -> None:
         came = columns_of(batch, self.moving.dictionary)
         for window in self.moving.windows:
             if window.window.stream == stream:

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
 from freshkeeper.maintenance.engine.window_content import NEVER, Content
 from freshkeeper.maintenance.engine.window_kinds import TimeContent, content_of
 from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 Key = tuple[StreamWindow, int, frozenset[str], int]
 """The window without its name, t0, the streams that determine when its query begins, and its rank among equals."""
@@ -28,7 +28,7 @@ class Common:
     last: Move = STILL
     before: int = NEVER
     """the time of the move before the last one"""
-    came: Timed | None = None
+    came: TimedElements | None = None
     """the last batch of elements, which every query receives"""
 
 
@@ -38,7 +38,7 @@ class SharedContent(TimeContent):
 
     common: Common = field(kw_only=True)
 
-    def receive(self, elements: Timed) -> None:
+    def receive(self, elements: TimedElements) -> None:
         """Pass a batch on once, though every query receives it."""
         if elements is not self.common.came:
             self.common.came = elements

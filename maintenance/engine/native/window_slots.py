@@ -12,7 +12,7 @@ from freshkeeper.maintenance.engine.native.columns import columns_of
 from freshkeeper.maintenance.engine.native.group_index import SMALLEST
 from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots, column
 from freshkeeper.maintenance.query.model import WindowKind
-from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.maintenance.streams.batch import TimedElements
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ class HeldSlots(TripleSlots):
         slot = slot_kernels.find(self._table, self.terms, s, p, o)
         return int(self.latest[slot]) if slot >= 0 else None
 
-    def enter(self, elements: Timed) -> None:
+    def enter(self, elements: TimedElements) -> None:
         came = columns_of(elements, self.dictionary)
         self._make_room(len(came))
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)

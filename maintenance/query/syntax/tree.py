@@ -19,7 +19,7 @@ from pyoxigraph import NamedNode
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.source_text import RDF, Path, Quoted, SourceText, Span, Triple, names_in
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
-from freshkeeper.maintenance.query.syntax.triples import Expansion
+from freshkeeper.maintenance.query.syntax.triples import SentenceExpansion
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 CLAUSES = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
@@ -294,7 +294,7 @@ class TriplePattern(Element):
     @cached_property
     def triples(self) -> tuple[Triple, ...]:
         """The triples that it stands for: itself, and those of its nested nodes and collections."""
-        expansion = Expansion(self.source)
+        expansion = SentenceExpansion(self.source)
         subject = expansion.node(*self.spans[0])
         if len(self.spans) == 3:
             expansion.add(subject, self.spans[1], self.spans[2])

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
 
 
 @dataclass(eq=False)
-class Expansion:
+class SentenceExpansion:
     """The expansion of a sentence into triples, bracketed nodes and collections included."""
 
     source: SourceText

@@ -13,8 +13,8 @@ from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError, Service
-from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.live.feed import Feed, LinkStatus, OnLoss, Received
+from freshkeeper.maintenance.streams.opening import address_of
 
 PAUSE = 0.05
 """Seconds to wait where more was pushed than is evaluated in time."""

@@ -1,1 +1,1 @@
-"""Streams over a network: connections that come and go, and where each goes on."""
+"""Streams over a network: connections that are lost and resumed."""

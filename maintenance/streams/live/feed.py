@@ -1,28 +1,34 @@
-"""A stream over a network, over as many connections as it takes: what came, and the place where one goes on after it.
+"""A stream over a network, through as many connections as necessary, with the position at which to resume it.
 
-What a connection does not keep for those who are away is gone when it breaks: such a gap is told and counted.
+Data that a server does not keep while nobody is connected is lost when a connection breaks: the gap is reported and
+counted.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Protocol, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
-from freshkeeper.maintenance.base.errors import InputError, InputLostError
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, InputLostError, nearest
+from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 Position: TypeAlias = Mapping[str, int | str]
-"""Where one goes on: by part of a stream (as a partition) what comes next, or the last that came."""
+"""The position at which to resume, by part of a stream (such as a partition): the next message, or the last one."""
 
 
 class LostError(InputError):
-    """A connection cannot be had, or has broken; it may come back."""
+    """Raised if a connection fails or breaks; another attempt may succeed."""
 
 
 class OnLoss(StrEnum):
-    """What to do when a connection ends."""
+    """The reaction to the end of a connection."""
 
     FAIL = "fail"
     RECONNECT = "reconnect"
@@ -31,51 +37,57 @@ class OnLoss(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What has come: whole lines of timestamped N-Quads, none if nothing came for a while."""
+    """Complete lines of timestamped N-Quads, none if nothing arrived for a while."""
 
     text: bytes
     position: Position
-    """where one goes on after them"""
+    """the position behind the lines"""
 
 
-class Connection(Protocol):
-    """A connection that is open, from its place on."""
+class FeedConnection(Protocol):
+    """An open connection, which resumes at a position."""
 
     @property
     def gap(self) -> str:
-        """What is missing between the place that was asked for and what comes; empty: nothing that is known of."""
+        """The reason why data is missing between the requested position and the first data, or an empty string."""
 
     def receive(self) -> Received | None:
-        """What has come since, after a short while at most where that can be; nothing at all at the end."""
+        """Return the data that has arrived, after a short wait if possible; None at the end."""
 
     def commit(self, position: Position) -> None:
-        """Nothing before this place is needed again: whoever keeps an account of it may be told."""
+        """Report that nothing before a position is needed again, if the server keeps account of it."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection, even if another thread waits for it."""
 
 
-class Address(Protocol):
-    """What a stream's address names."""
+class FeedAddress(Protocol):
+    """The address of a stream."""
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
+        """The address for messages, without credentials."""
 
     @property
     def keeps(self) -> bool:
-        """Whether what is sent while nobody is connected can be had later."""
+        """True if data sent while nobody is connected can be fetched later."""
 
     def check(self) -> None:
-        """Whether it can be an address; a ConfigError says what would be right."""
+        """Raise ConfigError if the address is wrong."""
 
-    def connect(self, position: Position) -> Connection:
-        """Go on at a place; empty: as the address says. LostError where it cannot be reached."""
+    def connect(self, position: Position) -> FeedConnection:
+        """Connect and resume at a position, or begin where the address says if it is empty.
+
+        Raise LostError on failure.
+        """
 
 
 @dataclass(eq=False)
 class Backoff:
-    """Waits that grow, drawn between nothing and the longest that is allowed by then, so that not all come at once."""
+    """Pauses that grow with each failure.
+
+    A pause is drawn between zero and the current maximum, so that clients do not all reconnect at the same time.
+    """
 
     first: float = 0.5
     longest: float = 30.0
@@ -83,92 +95,95 @@ class Backoff:
     failures: int = 0
 
     def next(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Return the seconds to wait after another failure."""
         self.failures += 1
         return self.random.uniform(0, min(self.longest, self.first * 2 ** min(self.failures, 30)))
 
     def reset(self) -> None:
-        """Something came: the next pause is a short one again."""
+        """Start again with a short pause, after data has arrived."""
         self.failures = 0
 
 
 @dataclass(eq=False)
 class LinkStatus:
-    """How a stream's connection is, for who watches."""
+    """The state of a stream's connection, for metrics and pages."""
 
     connected: bool = False
     reconnects: int = 0
     gaps: int = 0
     """how often something may have been missed"""
     away: float = 0.0
-    """seconds that it was away, over all gaps"""
+    """the number of times that data may have been missed"""
     failure: str = ""
-    """why it is not connected"""
+    """the reason why it is not connected"""
 
 
 @dataclass(eq=False)
 class Feed:
-    """What comes from an address."""
+    """The data of an address."""
 
-    address: Address
+    address: FeedAddress
     on_loss: OnLoss = OnLoss.FAIL
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    notify: Callable[[str], None] = field(default=lambda _: None)
     position: Position = field(default_factory=dict)
-    """where one goes on after what was given last"""
+    """the position behind the last data"""
     backoff: Backoff = field(default_factory=Backoff)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     status: LinkStatus = field(default_factory=LinkStatus)
     missed: Callable[[str], None] = field(default=lambda _: None)
-    """is told of a gap, and why it is one"""
+    """called with the reason of a gap"""
     stopped: bool = False
-    _connection: Connection | None = None
-    _left: float | None = None
+    _connection: FeedConnection | None = None
+    _lost_at: float | None = None
     """when it was lost"""
-    _known: bool = False
-    """whether it has ever been connected"""
+    _was_connected: bool = False
+    """whether there was ever a connection"""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the stream in messages."""
         return f"the stream {self.address.name}"
 
     def received(self) -> Iterator[Received]:
-        """What comes, over connection after connection."""
+        """Yield data, connection after connection."""
         while not self.stopped:
             try:
                 connection = self.address.connect(self.position)
             except InputError as error:
-                if not (self._known or isinstance(error, LostError)):
+                # what is no loss is a mistake, which no further attempt mends, unless it worked before
+                if not (self._was_connected or isinstance(error, LostError)):
                     raise
                 if self.on_loss is not OnLoss.RECONNECT:
                     raise InputLostError(f"{self.name} cannot be reached: {error}") from None
-                self._lost(f"cannot be reached: {error}")
+                self._note_loss(f"cannot be reached: {error}")
             else:
-                self._connected(connection)
+                self._note_connection(connection)
                 with closing(connection):
-                    why = yield from self._from(connection)
+                    why = yield from self._receive_from(connection)
                     self._connection = None
                 if self.stopped or self.on_loss is OnLoss.END:
                     return
                 if self.on_loss is OnLoss.FAIL:
                     raise InputLostError(f"{self.name} {why}")
-                self._lost(why)
+                self._note_loss(why)
             self._wait(self.backoff.next())
 
     def commit(self, position: Position) -> None:
-        """Nothing before this place is needed again."""
-        if (connection := self._connection) is not None:
+        """Report that nothing before a position is needed again."""
+        connection = self._connection
+        if connection is not None:
             connection.commit(position)
 
     def stop(self) -> None:
-        """Give no more; what waits for something to come gets an end."""
+        """Stop; a reader that waits for data gets the end."""
         self.stopped = True
-        if (connection := self._connection) is not None:
+        connection = self._connection
+        if connection is not None:
             connection.close()
 
-    def _from(self, connection: Connection) -> Generator[Received, None, str]:
-        """What one connection gives; returns why it ended."""
+    def _receive_from(self, connection: FeedConnection) -> Generator[Received, None, str]:
+        """Yield the data of one connection and return why it ended."""
         while not self.stopped:
             try:
                 received = connection.receive()
@@ -180,35 +195,111 @@ class Feed:
                 self.backoff.reset()
                 self.position = received.position
                 yield received
-        return "was let go"
+        return "was closed"
 
-    def _connected(self, connection: Connection) -> None:
-        status, self._connection = self.status, connection
-        status.connected, status.failure = True, ""
+    def _note_connection(self, connection: FeedConnection) -> None:
+        self._connection = connection
+        status = self.status
+        status.connected = True
+        status.failure = ""
         gap = connection.gap
-        if self._left is not None:
-            away, self._left = self.clock() - self._left, None
+        if self._lost_at is not None:
+            away = self.clock() - self._lost_at
+            self._lost_at = None
             status.reconnects += 1
             if not (self.address.keeps or gap):
-                gap = "what was sent meanwhile is missing"
+                gap = "data sent meanwhile is missing"
                 status.away += away
-            self.tell(f"{self.name} is back after {away:.1f} s: {gap or 'it goes on where it was'}")
+            self.notify(f"{self.name} is back after {away:.1f} s: {gap or 'nothing was missed'}")
         elif gap:
-            self.tell(f"{self.name}: {gap}")
+            self.notify(f"{self.name}: {gap}")
         if gap:
             status.gaps += 1
             self.missed(gap)
-        self._known = True
+        self._was_connected = True
 
-    def _lost(self, why: str) -> None:
+    def _note_loss(self, why: str) -> None:
         if self.status.failure != why:
-            self.tell(f"{self.name} {why}; trying again")
-        self.status.connected, self.status.failure = False, why
-        if self._left is None and self._known:
-            self._left = self.clock()
+            self.notify(f"{self.name} {why}; trying again")
+        self.status.connected = False
+        self.status.failure = why
+        if self._lost_at is None and self._was_connected:
+            self._lost_at = self.clock()
 
     def _wait(self, seconds: float) -> None:
-        """In short steps, so that it can be stopped."""
+        """Wait in short steps, so that `stop` is noticed."""
         until = self.clock() + seconds
-        while not self.stopped and (left := until - self.clock()) > 0:
+        left = seconds
+        while left > 0 and not self.stopped:
             self.sleep(min(left, 0.2))
+            left = until - self.clock()
+
+
+MAX_POSITIONS = 10_001
+"""Positions that are remembered, an odd number; of more, every other one is dropped, so that more is read again."""
+
+
+@dataclass(eq=False)
+class Trail:
+    """Positions before chunks of elements, and the latest time by the end of each chunk."""
+
+    _steps: deque[tuple[Position, int]] = field(default_factory=deque)
+    end: Position = field(default_factory=dict)
+    """the position after all chunks"""
+
+    def add(self, before: Position, latest: int, after: Position) -> None:
+        """Add a chunk: the positions before and behind it, and the latest time up to its end."""
+        if self._steps and self._steps[-1][1] == latest:
+            self.end = after  # no later than the chunks before: read again with them
+            return
+        self._steps.append((before, latest))
+        self.end = after
+        if len(self._steps) > MAX_POSITIONS:
+            pairs = zip(list(self._steps)[::2], list(self._steps)[1::2], strict=False)
+            self._steps = deque((first[0], second[1]) for first, second in pairs)
+
+    def back_to(self, time: int) -> Position:
+        """Return the position from which everything later than an instant is sent again; older ones are forgotten."""
+        while self._steps and self._steps[0][1] <= time:
+            self._steps.popleft()
+        if not self._steps:
+            return self.end
+        return self._steps[0][0]
+
+
+@dataclass(eq=False, kw_only=True)
+class FeedLines(TimedLines):
+    """The elements of a feed."""
+
+    feed: Feed
+    trail: Trail = field(default_factory=Trail)
+
+    def chunks(self) -> Iterator[tuple[bytes, int]]:
+        """Yield complete lines as they arrive; when the next ones are requested, these have been read."""
+        line = 1
+        before = self.feed.position
+        self.trail.end = before
+        for received in self.feed.received():
+            if received.text:
+                yield received.text, line
+                line += received.text.count(b"\n")
+            latest = NEVER
+            if self.steps.latest is not None:
+                latest = self.steps.latest
+            self.trail.add(before, latest, received.position)
+            before = received.position
+
+
+def options_of(url: str, how: str, **known: str | None) -> dict[str, str]:
+    """Return the options of an address by name.
+
+    `known` has the permitted options with their defaults; None marks a required one, for which `how` is the remedy.
+    """
+    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"the stream {shown(url)}: unknown {name}; {nearest(name, list(known))}")
+    for name, default in known.items():
+        if default is None and not options.get(name):
+            raise ConfigError(f"the stream {shown(url)} has no {name}: {how}")
+    return {name: options.get(name, default or "") for name, default in known.items()}

@@ -1,8 +1,8 @@
 """kafka://broker:9092,broker:9092/TOPIC: messages with lines of N-Quads; the extra is `kafka`.
 
 A statement without a time gets that of its message. Partitions are shared with other members of the consumer group, but
-where each goes on is ours: the place stands beside what was made of the elements, so that each counts once whatever is
-killed. What the group is told of it is for others to see, and for whoever takes a partition over.
+offsets are kept by the run, beside the answers made of the elements, so that each element counts once whatever is
+killed. Offsets are committed to the group for monitoring, and for the member that takes a partition over.
 """
 
 import os
@@ -16,26 +16,24 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
-from freshkeeper.maintenance.streams.live.address_options import options_of
-from freshkeeper.maintenance.streams.live.backlog import Backlog, Waiting
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
-from freshkeeper.maintenance.streams.live.stamped import stamped
+from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
+from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
+from freshkeeper.maintenance.streams.live.message_lines import stamped
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
 
 HOW = "write kafka://broker:9092/TOPIC"
-LOOK, PATIENCE = 0.2, 10.0
-"""Seconds to wait for a message before it is looked whether one should stop; and for the broker, to begin with."""
-MOST = 5_000
-"""Messages at once."""
+POLL_TIMEOUT_S = 0.2  # short, so that a stop is noticed
+BROKER_TIMEOUT_S = 10.0
+MAX_MESSAGES_PER_POLL = 5_000
 STARTS = ("earliest", "latest")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True)
 class KafkaPlace:
-    """Brokers, a topic, and how they want to be spoken to."""
+    """Brokers, a topic, and properties of the client."""
 
     brokers: str
     topic: str
@@ -43,20 +41,22 @@ class KafkaPlace:
 
     @classmethod
     def of(cls, url: str, properties: str) -> "KafkaPlace":
-        """From an address; `properties` is a file as Kafka's own clients have it."""
+        """Return the brokers and the topic of an address; `properties` is a file as Kafka's own clients read it."""
         where = urlsplit(url)
         topic = where.path.strip("/")
         if not where.netloc or not topic or "/" in topic or "@" in where.netloc:
-            raise ConfigError(f"{shown(url)} has no broker or no topic: {HOW}; who asks stands in properties=FILE")
-        return cls(where.netloc, topic, read_properties(Path(properties)) if properties else {})
+            raise ConfigError(f"{shown(url)} has no broker or no topic: {HOW}; credentials go into properties=FILE")
+        if not properties:
+            return cls(where.netloc, topic)
+        return cls(where.netloc, topic, read_properties(Path(properties)))
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """As the client wants them."""
+        """Return the configuration of a client."""
         return {"log_level": 0, **self.properties, "bootstrap.servers": self.brokers, **more}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """`key=value` in lines; ${NAME} is what an environment variable holds."""
+    """Read `key=value` lines; ${NAME} is replaced by an environment variable."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -80,34 +80,39 @@ def _environment(name: str, path: Path, number: int) -> str:
 
 @dataclass(frozen=True)
 class KafkaAddress:
-    """A topic to read."""
+    """The address of a topic."""
 
     url: str
     keeps: bool = True
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
     def check(self) -> None:
-        """Whether there are brokers, a topic, and the library."""
+        """Raise ConfigError if brokers or topic are missing; import the library."""
         import confluent_kafka  # noqa: F401
 
         KafkaPlace.of(self.url, self._options()["properties"])
 
     def connect(self, position: Position) -> "KafkaConnection":
-        """A member of the group; partitions go on where `position` says, others where the group was."""
+        """Join the group; partitions resume at `position`, others at the group's offsets."""
         from confluent_kafka import Consumer, KafkaException
 
         options = self._options()
         place = KafkaPlace.of(self.url, options["properties"])
-        own = {"enable.auto.commit": False, "enable.auto.offset.store": False, "auto.offset.reset": options["start"]}
         connection = KafkaConnection(place.topic, dict(position), options["start"] == "latest")
+        settings = {
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": options["start"],
+            "group.id": options["group"],
+            "error_cb": connection.failed,
+        }
         try:
-            consumer = Consumer(place.settings(**own, **{"group.id": options["group"], "error_cb": connection.failed}))
+            consumer = Consumer(place.settings(**settings))
         except (KafkaException, TypeError, ValueError) as error:
-            raise ConfigError(f"the stream {self.name}: {said(error)}") from None
+            raise ConfigError(f"the stream {self.name}: {error_message(error)}") from None
         try:
             check_topic(consumer, place.topic, f"the stream {self.name}")
             connection.begin(consumer)
@@ -124,129 +129,145 @@ class KafkaAddress:
 
 
 def check_topic(client: Any, topic: str, who: str) -> None:
-    """Whether brokers answer, and have it."""
+    """Raise ConfigError if the brokers have no such topic, and LostError if they do not answer."""
     from confluent_kafka import KafkaException
 
     try:
-        known = client.list_topics(topic, timeout=PATIENCE).topics[topic]
+        metadata = client.list_topics(topic, timeout=BROKER_TIMEOUT_S).topics[topic]
     except KafkaException as error:
-        raise LostError(said(error)) from None
-    if known.error is not None:
-        with suppress(KafkaException):
-            others = [name for name in client.list_topics(timeout=PATIENCE).topics if name != topic]
-            near = f"; {nearest(topic, others)}" if others else ""
-            raise ConfigError(f"{who}: there is no topic {topic} ({known.error.str()}){near}")
-        raise LostError(str(known.error.str()))
+        raise LostError(error_message(error)) from None
+    if metadata.error is None:
+        return
+    with suppress(KafkaException):
+        others = [name for name in client.list_topics(timeout=BROKER_TIMEOUT_S).topics if name != topic]
+        problem = f"{who}: there is no topic {topic} ({metadata.error.str()})"
+        if others:
+            problem += f"; {nearest(topic, others)}"
+        raise ConfigError(problem)
+    raise LostError(str(metadata.error.str()))
 
 
-def said(error: BaseException) -> str:
-    """The words of librdkafka, without secrets."""
-    found = error.args[0] if error.args else error
-    return shown(found.str() if hasattr(found, "str") else str(found))
+def error_message(error: BaseException) -> str:
+    """Return librdkafka's message of an error, without secrets."""
+    cause: Any = error
+    if error.args:
+        cause = error.args[0]
+    text = cause.str() if hasattr(cause, "str") else str(cause)
+    return shown(text)
 
 
 @dataclass(eq=False)
 class KafkaConnection:
-    """One member of the group."""
+    """A member of the consumer group."""
 
     topic: str
     position: dict[str, int | str]
     """the next message of each partition"""
     latest: bool = False
-    """whether what nobody has read yet begins with what comes from now on"""
+    """whether partitions that were never read begin with the next message"""
     gap: str = ""
     _consumer: "Consumer | None" = None
     _backlog: Backlog = field(default_factory=Backlog)
     _failure: str = ""
-    """every broker is away: the client goes on trying, and says so"""
+    """set when every broker is away; the client itself keeps trying"""
 
     def begin(self, consumer: "Consumer") -> None:
-        """Subscribe, and see what is missing since the place that is known."""
+        """Subscribe, and find out which messages are missing since the known position."""
         self._consumer = consumer
         self.gap = self._missing(consumer)
         consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def receive(self) -> Received | None:
-        """What has come, in the order of time where partitions have more than can be read at once."""
+        """Return messages, in the order of time while partitions have more than can be read at once."""
         consumer = self._consumer
         if consumer is None:
             return None
-        first = consumer.poll(LOOK)
+        first = consumer.poll(POLL_TIMEOUT_S)
         if self._failure:
             raise LostError(self._failure)
-        messages = [] if first is None else [first, *consumer.consume(MOST, 0)]
-        for message in messages:
-            self._take(message)
+        if first is not None:
+            for message in [first, *consumer.consume(MAX_MESSAGES_PER_POLL, 0)]:
+                self._take(message)
         ready = self._backlog.ready()
-        for one in ready:
-            self.position[one.part] = one.number + 1
-        return Received(b"".join(one.text for one in ready), dict(self.position))
+        for pending in ready:
+            self.position[pending.part] = pending.number + 1
+        return Received(b"".join(pending.text for pending in ready), dict(self.position))
 
     def failed(self, error: Any) -> None:
-        """Of brokers that are away; others of its kind are tried meanwhile."""
+        """Note that all brokers are away, or a fatal error; other errors of its kind are retried by the client."""
         from confluent_kafka import KafkaError
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN or error.fatal():
             self._failure = shown(error.str())
 
     def commit(self, position: Position) -> None:
-        """Tell the group how far it was read, for those who watch its lag; where we go on is ours."""
+        """Commit offsets to the group, for monitoring of its lag: the run keeps its own."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        mine = [TopicPartition(self.topic, int(part), int(number)) for part, number in position.items()]
-        if mine and self._consumer is not None:
-            with suppress(KafkaException, RuntimeError):  # the group has given them to another member
-                self._consumer.commit(offsets=mine, asynchronous=True)
+        offsets = [TopicPartition(self.topic, int(part), int(number)) for part, number in position.items()]
+        if offsets and self._consumer is not None:
+            with suppress(KafkaException, RuntimeError):  # the partitions belong to another member by now
+                self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def close(self) -> None:
-        """Leave the group, so that others have its partitions at once."""
-        if (consumer := self._consumer) is not None:
+        """Leave the group, so that its partitions are reassigned at once."""
+        consumer = self._consumer
+        if consumer is not None:
             self._consumer = None
             consumer.close()
 
     def _take(self, message: "Message") -> None:
-        if (error := message.error()) is not None:
+        error = message.error()
+        if error is not None:
             raise LostError(shown(error.str()))
-        kind, at = message.timestamp()
-        text = stamped(message.value() or b"", at if kind else None)
-        part, number = message.partition(), message.offset()
-        self._backlog.take(Waiting(str(part), int(number or 0), text))
+        kind, time = message.timestamp()
+        text = stamped(message.value() or b"", time if kind else None)
+        part = str(message.partition())
+        self._backlog.take(PendingMessage(part, int(message.offset() or 0), text))
 
     def _assigned(self, consumer: "Consumer", parts: "Sequence[TopicPartition]") -> None:
-        """Where each goes on: the later of our own place and the group's, as another member may have had it since."""
+        """Seek each partition to the later of run's and group's offsets: another member may have read it since."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        fresh: list[TopicPartition] = []
+        unread: list[TopicPartition] = []
         with suppress(KafkaException):
-            parts = consumer.committed(list(parts), timeout=PATIENCE)
+            parts = consumer.committed(list(parts), timeout=BROKER_TIMEOUT_S)
         for part in parts:
             begin = end = 0
             with suppress(KafkaException):
-                begin, end = consumer.get_watermark_offsets(part, timeout=PATIENCE)
+                begin, end = consumer.get_watermark_offsets(part, timeout=BROKER_TIMEOUT_S)
             name = str(part.partition)
+            # negative offsets stand for partitions that nobody has read
             known = max(int(self.position.get(name, -1)), part.offset)
-            if known < 0 and self.latest:
-                fresh.append(TopicPartition(self.topic, part.partition, end))
-            part.offset = max(begin, known) if known >= 0 else end if self.latest else begin
+            if known >= 0:
+                part.offset = max(begin, known)
+            elif self.latest:
+                unread.append(TopicPartition(self.topic, part.partition, end))
+                part.offset = end
+            else:
+                part.offset = begin
             self.position[name] = part.offset
             self._backlog.expect(name, part.offset, end)
         consumer.assign(list(parts))
-        if fresh:  # so that a run that is killed before its first answer goes on there
-            consumer.commit(offsets=fresh, asynchronous=True)
+        if unread:  # so that a run that is killed before its first answer resumes there
+            consumer.commit(offsets=unread, asynchronous=True)
 
     def _revoked(self, consumer: "Consumer", parts: "Sequence[TopicPartition]") -> None:
-        """Others read them from now on."""
-        del consumer
+        """Drop partitions that other members read from now on."""
+        del consumer  # librdkafka passes it to every callback
         for part in parts:
             self._backlog.forget(str(part.partition))
 
     def _missing(self, consumer: "Consumer") -> str:
-        """Whether the broker has let go of messages before they were read."""
+        """Return the gap if the broker has deleted messages before they were read, or an empty string."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        gone = 0
+        missing = 0
         for part, number in self.position.items():
+            partition = TopicPartition(self.topic, int(part))
             with suppress(KafkaException):
-                begin, _ = consumer.get_watermark_offsets(TopicPartition(self.topic, int(part)), timeout=PATIENCE)
-                gone += max(0, begin - int(number))
-        return f"{gone:,} messages went before they were read: let the broker keep more" if gone else ""
+                begin, _ = consumer.get_watermark_offsets(partition, timeout=BROKER_TIMEOUT_S)
+                missing += max(0, begin - int(number))
+        if not missing:
+            return ""
+        return f"{missing:,} messages were deleted before they were read: raise the retention of the topic"

@@ -1,7 +1,7 @@
 """redis://host:port/0?stream=KEY: entries of a Redis stream, each with lines of N-Quads; the extra is `redis`.
 
-A statement without a time gets that of its entry, which the id has. Redis keeps entries, so nothing is missed while one
-is away, unless it was told to keep only so many.
+A statement without a time gets that of its entry, which is in the id. Redis keeps entries, so nothing is missed between
+connections, unless the stream was trimmed.
 """
 
 from dataclasses import dataclass
@@ -10,41 +10,37 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.streams.live.address_options import options_of
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
-from freshkeeper.maintenance.streams.live.stamped import stamped
+from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
+from freshkeeper.maintenance.streams.live.message_lines import stamped
 
 if TYPE_CHECKING:
     from redis import Redis
 
-LOOK_MS = 200
-"""Milliseconds to wait for an entry before it is looked whether one should stop."""
-MOST = 1_000
-"""Entries at once."""
+POLL_TIMEOUT_MS = 200  # short, so that a stop is noticed
+MAX_ENTRIES_PER_POLL = 1_000
 BEGIN = "0-0"
-PATIENCE = {"socket_timeout": 10, "socket_connect_timeout": 10}
+TIMEOUTS_S = {"socket_timeout": 10, "socket_connect_timeout": 10}
 HOW = "write redis://host:port/0?stream=KEY"
 
 
 @dataclass(frozen=True)
 class RedisAddress:
-    """Which stream, and where to begin."""
+    """The address of a Redis stream, with the place to begin."""
 
     url: str
     keeps: bool = True
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
     def check(self) -> None:
-        """Whether there is a key, and the library."""
+        """Raise ConfigError if the key is missing; import the library."""
         self._client().close()
         self._options()
 
     def connect(self, position: Position) -> "RedisConnection":
-        """After the last entry that came, or as the address says."""
+        """Resume after the last entry received, or begin where the address says."""
         from redis.exceptions import RedisError, ResponseError
 
         client, options = self._client(), self._options()
@@ -52,8 +48,9 @@ class RedisAddress:
         try:
             client.ping()
             last = str(position.get(key, ""))
-            gap = _gap(client, key, last) if last else ""
-            return RedisConnection(client, key, last or _begin(client, key, options["start"]), gap)
+            if not last:
+                return RedisConnection(client, key, _begin(client, key, options["start"]))
+            return RedisConnection(client, key, last, _gap(client, key, last))
         except ResponseError as error:
             raise ConfigError(f"the stream {self.name}: {error}") from None
         except RedisError as error:
@@ -63,7 +60,7 @@ class RedisAddress:
         from redis import Redis
 
         try:
-            return Redis.from_url(urlsplit(self.url)._replace(query="").geturl(), **PATIENCE, protocol=2)
+            return Redis.from_url(urlsplit(self.url)._replace(query="").geturl(), **TIMEOUTS_S, protocol=2)
         except ValueError as error:
             raise ConfigError(f"the stream {self.name} is no address: {error}; {HOW}") from None
 
@@ -76,20 +73,20 @@ class RedisAddress:
 
 @dataclass(eq=False)
 class RedisConnection:
-    """Reads one Redis stream, from an entry on."""
+    """A reader of one Redis stream, from an entry on."""
 
     client: "Redis"
     key: str
     last: str
-    """the id of the last entry that came"""
+    """the id of the last entry received"""
     gap: str = ""
 
     def receive(self) -> Received | None:
-        """The entries after the last one."""
+        """Return the entries after the last one."""
         from redis.exceptions import RedisError, ResponseError
 
         try:
-            found: Any = self.client.xread({self.key: self.last}, MOST, LOOK_MS)
+            found: Any = self.client.xread({self.key: self.last}, MAX_ENTRIES_PER_POLL, POLL_TIMEOUT_MS)
         except ResponseError as error:
             raise ConfigError(f"the stream {self.key} of Redis: {error}") from None
         except (RedisError, OSError, ValueError) as error:
@@ -101,29 +98,33 @@ class RedisConnection:
         return Received(b"".join(_text(name, fields or {}) for name, fields in entries), {self.key: self.last})
 
     def commit(self, position: Position) -> None:
-        """Who has read it is nothing to Redis."""
+        """Do nothing: Redis keeps no account of readers."""
 
     def close(self) -> None:
-        """Let go of it."""
         self.client.close()
 
 
 def _begin(client: "Redis", key: str, start: str) -> str:
-    """Before the first entry, or after the last one that is there now."""
+    """Return the id before the first entry, or that of the last entry now."""
     if start == "earliest":
         return BEGIN
     newest: Any = client.xrevrange(key, count=1)
-    return newest[0][0].decode() if newest else BEGIN
+    if not newest:
+        return BEGIN
+    return str(newest[0][0].decode())
 
 
 def _text(name: bytes, fields: "dict[bytes, bytes]") -> bytes:
-    """An entry's id begins with its time."""
+    """Return the lines of an entry, whose id begins with its time."""
     return b"".join(stamped(value, int(name.partition(b"-")[0])) for value in fields.values())
 
 
 def _gap(client: "Redis", key: str, last: str) -> str:
-    """What was trimmed went from the front: where the last entry is still there, nothing after it has gone."""
-    there: Any = client.xrange(key, last, last)
-    if there or last == BEGIN:
+    """Return the gap if entries after the last one received may have been trimmed, or an empty string.
+
+    Trimming removes entries from the front: if the last one received is still there, all after it are, too.
+    """
+    remaining: Any = client.xrange(key, last, last)
+    if remaining or last == BEGIN:
         return ""
-    return f"the entry {last} has gone, so entries after it may have, too: let Redis keep more"
+    return f"the entry {last} was trimmed, and entries after it may have been, too: let Redis keep more"

@@ -1,4 +1,4 @@
-"""http://..., which sends events whose data are lines of timestamped N-Quads; ids of events say where to go on."""
+"""http://...: server-sent events whose data are lines of timestamped N-Quads; their ids say where to resume."""
 
 import os
 import re
@@ -21,39 +21,38 @@ from freshkeeper.maintenance.streams.timed_lines import CHUNK, LONGEST_LINE
 
 EVENTS = "text/event-stream"
 _END = re.compile(rb"\r\n|\n|\r")
-"""of a line; one that is cut between its two bytes makes an empty line, which means nothing"""
+"""the end of a line; one that is cut between its two bytes makes an empty line, which is ignored"""
 TOO_LONG = b"data:a line of events is longer than %d bytes" % LONGEST_LINE
-"""Stands for such a line: it is no element, which whoever reads it says."""
+"""Replaces a line that is too long: it is no element, so that its reader reports it."""
 LAST = "last event"
 
 
 @dataclass(eq=False)
 class EventAddress:
-    """An address whose answer is events that do not end."""
+    """The address of an endless response of events."""
 
     url: str
     _numbered: bool = False
-    """whether events have had ids, by which they can be asked for again"""
+    """whether events had ids, by which they can be requested again"""
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
     @property
     def keeps(self) -> bool:
-        """A server that numbers its events sends those after the last one."""
+        """True if the server numbers its events: it then sends those after the last one."""
         return self._numbered
 
     def check(self) -> None:
-        """Whether there is a host."""
+        """Raise ConfigError if the URL has no host."""
         with suppress(ValueError):
             if urlsplit(self.url).hostname:
                 return
         raise ConfigError(f"the stream {self.name} has no host: write http://host/path")
 
     def connect(self, position: Position) -> "EventConnection":
-        """Those after the last one, or from now on."""
+        """Request the events after the last one received, or from now on."""
         last = str(position.get(LAST, ""))
         self._numbered = bool(last)
         try:
@@ -69,20 +68,20 @@ class EventAddress:
 
 @dataclass(eq=False)
 class EventConnection:
-    """One answer, which goes on and on."""
+    """An endless response."""
 
     source: BufferedIOBase
     last: str = ""
-    """the id of the last event that was whole"""
+    """the id of the last complete event"""
     gap: str = ""
     _id: str = ""
     _rest: bytes = b""
     _data: list[bytes] = field(default_factory=list)
-    """of an event that is not whole yet"""
+    """data of an event that is not complete yet"""
     _begun: bool = False
     _ended: bool = False
     _socket: socket.socket | None = None
-    """beneath all readers"""
+    """the socket beneath all readers"""
 
     def __post_init__(self) -> None:
         self._id = self.last
@@ -90,23 +89,26 @@ class EventConnection:
             self._socket = socket.socket(fileno=os.dup(self.source.fileno()))
 
     def receive(self) -> Received | None:
-        """The data of all events that are whole; at the end also of one that is not, where nobody could ask again."""
+        """Return the data of complete events, and at the end of an incomplete one if it cannot be requested again."""
         if self._ended:
             return None
         try:
             chunk = self.source.read1(CHUNK)
         except (OSError, HTTPException, ValueError, AttributeError) as error:  # the last where it was closed meanwhile
             raise LostError(_why(error)) from None
-        *whole, self._rest = _END.split(self._rest + chunk)
+        *lines, self._rest = _END.split(self._rest + chunk)
         if len(self._rest) > LONGEST_LINE:
             if not self._rest.startswith(b":"):
-                whole.append(TOO_LONG)
-            self._rest = b":"  # what follows is skipped as a comment
+                lines.append(TOO_LONG)
+            self._rest = b":"  # the remainder of the line is skipped as a comment
         if not chunk:
-            whole, self._rest, self._ended = [self._rest] if self._rest else [], b"", True
-        data = self._read(whole)
-        position = {LAST: self.last} if self.last else {}
-        return Received(data, position)
+            lines = list(filter(None, [self._rest]))
+            self._rest = b""
+            self._ended = True
+        data = self._read(lines)
+        if not self.last:
+            return Received(data, {})
+        return Received(data, {LAST: self.last})
 
     def _read(self, lines: list[bytes]) -> bytes:
         if lines and not self._begun:
@@ -120,16 +122,18 @@ class EventConnection:
                 self._id = line.removeprefix(b"id:").strip().decode("utf-8", "replace")
             elif not line:
                 found += self._data
-                self._data, self.last = [], self._id
-        if not self._id:
-            found, self._data = found + self._data, []
+                self._data = []
+                self.last = self._id
+        if not self._id:  # without ids nothing can be requested again: incomplete events are handed on at once
+            found += self._data
+            self._data = []
         return b"".join(found)
 
     def commit(self, position: Position) -> None:
-        """Nobody keeps an account."""
+        """Do nothing: the server keeps no account of readers."""
 
     def close(self) -> None:
-        """Let go of it, whoever waits for it: a reader would hold up whoever closes what it reads."""
+        """Close the response; its socket is shut down first, because closing would wait for a reader."""
         if self._socket is not None:
             with suppress(OSError), self._socket as connection:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -137,10 +141,12 @@ class EventConnection:
 
 
 def _request(url: str, last: str) -> Request:
-    """What an address says of who asks becomes a header, which a redirect leads nowhere else."""
+    """Return the request, with credentials of the address in a header that redirects do not pass on."""
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
-    headers = {"Accept": EVENTS, "User-Agent": "freshkeeper"} | ({"Last-Event-ID": last} if last else {})
+    headers = {"Accept": EVENTS, "User-Agent": "freshkeeper"}
+    if last:
+        headers["Last-Event-ID"] = last
     request = Request(parts._replace(netloc=place).geturl(), headers=headers)
     if at:
         name, _, password = user.partition(":")

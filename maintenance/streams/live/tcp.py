@@ -1,4 +1,4 @@
-"""tcp://host:port, which sends lines of timestamped N-Quads."""
+"""tcp://host:port: a server that sends lines of timestamped N-Quads."""
 
 import socket
 from contextlib import suppress
@@ -8,13 +8,12 @@ from urllib.parse import urlsplit
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
-from freshkeeper.maintenance.streams.live.line_splitter import LineSplitter
+from freshkeeper.maintenance.streams.live.message_lines import LineSplitter
 from freshkeeper.maintenance.streams.timed_lines import CHUNK
 
-PATIENCE = 10.0
-"""Seconds until a connection is there."""
+CONNECT_TIMEOUT_S = 10.0
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""After how many seconds of silence it is asked whether the other side is there, how often, and how long in vain."""
+"""Seconds of silence before the first probe, seconds between probes, and the number of probes without an answer."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +25,17 @@ class TcpAddress:
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
     def check(self) -> None:
-        """Refuse an address without host or port before anything runs."""
+        """Raise ConfigError if the address has no host or no port."""
         self._where()
 
     def connect(self, position: Position) -> "TcpConnection":
-        """One connection; what was sent before it is gone."""
-        del position
+        """Connect; lines sent earlier cannot be had."""
+        del position  # the server keeps nothing
         try:
-            connection = socket.create_connection(self._where(), PATIENCE)
+            connection = socket.create_connection(self._where(), CONNECT_TIMEOUT_S)
         except OSError as error:
             raise LostError(error.strerror or str(error)) from None
         connection.settimeout(None)
@@ -54,7 +52,7 @@ class TcpAddress:
 
 @dataclass(eq=False)
 class TcpConnection:
-    """One socket, read line by line."""
+    """A socket, read line by line."""
 
     connection: socket.socket
     gap: str = ""
@@ -62,7 +60,7 @@ class TcpConnection:
     _ended: bool = False
 
     def receive(self) -> Received | None:
-        """All lines that are whole."""
+        """Return all lines that are complete."""
         if self._ended:
             return None
         try:
@@ -70,20 +68,21 @@ class TcpConnection:
         except OSError as error:
             raise LostError(error.strerror or str(error)) from None
         self._ended = not chunk
-        return Received(self._lines.take(chunk) if chunk else self._lines.rest(), {})
+        if self._ended:
+            return Received(self._lines.rest(), {})
+        return Received(self._lines.take(chunk), {})
 
     def commit(self, position: Position) -> None:
-        """Nobody keeps an account."""
+        """Do nothing: a socket has no positions."""
 
     def close(self) -> None:
-        """Let go of it, whoever waits for it."""
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Have the system ask whether the other side is still there, so that a cable that was pulled is noticed."""
+    """Have the system probe the other side, so that a broken link is noticed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         if hasattr(socket, name):

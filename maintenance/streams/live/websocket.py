@@ -1,4 +1,4 @@
-"""ws://... and wss://..., whose messages are lines of timestamped N-Quads; the extra `serve` has the client."""
+"""ws://... and wss://...: messages that are lines of timestamped N-Quads; the extra `serve` has the client."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
-LOOK = 0.2
-"""Seconds to wait for a message before it is looked whether one should stop."""
-LARGEST = 16 * LONGEST_LINE
-PATIENCE = 10.0
+POLL_TIMEOUT_S = 0.2  # short, so that a stop is noticed
+MAX_MESSAGE_BYTES = 16 * LONGEST_LINE
+CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,10 @@ class SocketAddress:
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
     def check(self) -> None:
-        """Whether there is a host, and the library."""
+        """Raise ConfigError if the URL is malformed; import the library."""
         from websockets.exceptions import InvalidURI
         from websockets.uri import parse_uri
 
@@ -41,45 +39,48 @@ class SocketAddress:
             raise ConfigError(f"the stream {self.name} is no address: write ws://host:port/path") from None
 
     def connect(self, position: Position) -> "SocketConnection":
-        """One connection; what was sent before it is gone."""
+        """Connect; messages sent earlier cannot be had."""
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 
-        del position
-        held = ExitStack()
+        del position  # the server keeps nothing
+        resources = ExitStack()
         try:
-            opening = connect(self.url, max_size=LARGEST, open_timeout=PATIENCE)
-            return SocketConnection(held.enter_context(opening), held)
+            opening = connect(self.url, max_size=MAX_MESSAGE_BYTES, open_timeout=CONNECT_TIMEOUT_S)
+            return SocketConnection(resources.enter_context(opening), resources)
         except (WebSocketException, OSError, TimeoutError) as error:
             raise LostError(str(error)) from None
 
 
 @dataclass(eq=False)
 class SocketConnection:
-    """One connection; the library asks every 20 seconds whether the other side is there."""
+    """An open WebSocket; the library probes the other side every 20 seconds."""
 
     connection: "ClientConnection"
-    held: ExitStack
+    resources: ExitStack
     gap: str = ""
 
     def receive(self) -> Received | None:
-        """The lines of one message."""
+        """Return the lines of one message."""
         from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 
         try:
-            message = self.connection.recv(timeout=LOOK)
+            message = self.connection.recv(timeout=POLL_TIMEOUT_S)
         except TimeoutError:
             return Received(b"", {})
         except ConnectionClosedOK:
             return None
         except (ConnectionClosedError, OSError) as error:
             raise LostError(str(error)) from None
-        text = message.encode() if isinstance(message, str) else bytes(message)
-        return Received(text if text.endswith(b"\n") or not text else text + b"\n", {})
+        if isinstance(message, str):
+            message = message.encode()
+        if message and not message.endswith(b"\n"):
+            message += b"\n"
+        return Received(message, {})
 
     def commit(self, position: Position) -> None:
-        """Nobody keeps an account."""
+        """Do nothing: a WebSocket has no positions."""
 
     def close(self) -> None:
-        """Close with the handshake that WebSocket has for it."""
-        self.held.close()
+        """Close with WebSocket's handshake."""
+        self.resources.close()

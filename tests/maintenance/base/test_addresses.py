@@ -19,7 +19,7 @@ from freshkeeper.maintenance.base.addresses import MASK, secrets_in, shown
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
 E = "http://example.org/"
 LINES = [f"{1000 * n}\t<{E}p{n}> <{E}topic> <{E}jazz> ." for n in range(1, 4)]

@@ -8,7 +8,8 @@ import pytest
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 LINES = (
     '1\t<http://e/a> <http://e/p> "x\\ty" .\n2\t<http://e/b> <http://e/p> _:n .\n'
@@ -46,7 +47,7 @@ def lines(request: pytest.FixtureRequest) -> Callable[..., TimedLines | ColumnLi
 
     def made(text: str, policy: OnError = OnError.FAIL, heard: list[str] | None = None) -> TimedLines | ColumnLines:
         tell = (heard if heard is not None else []).append
-        stream = TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), ReadErrors(policy, tell=tell))
+        stream = TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), ReadErrors(policy, notify=tell))
         return stream if request.param == "quads" else ColumnLines(stream, Dictionary())
 
     return made

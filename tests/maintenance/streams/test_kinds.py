@@ -22,12 +22,11 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.asynchronous import run_async
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams.batch import Elements, Stream
-from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.live.feed import OnLoss
-from freshkeeper.maintenance.streams.opening import Reception, open_stream
+from freshkeeper.maintenance.streams.opening import Directory, Reception, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
-from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, TimedLines
 
 TRIG = """PREFIX : <http://e/> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
 :g2 prov:generatedAtTime "1970-01-01T00:00:02Z"^^xsd:dateTime . :g2 { :b :p :c . :b :p :d }
@@ -76,7 +75,7 @@ def test_a_graph_loses_nothing_but_the_triple_that_dates_it(
             "graph <http://e/g2>: it has more than one prov:generatedAtTime",
         ),
         (TRIG + ":c :p :d .", "default graph: <http://e/c> <http://e/p> <http://e/d> is in no graph"),
-        (TRIG + ':c prov:generatedAtTime "5" .', 'default graph: <http://e/c> <.*> "5" is in no graph, and dates none'),
+        (TRIG + ':c prov:generatedAtTime "5" .', 'default graph: <http://e/c> <.*> "5" is in no graph and dates none'),
         (TRIG + ":g3 { :a :b", "line 4: Parser error"),
     ],
 )
@@ -122,8 +121,8 @@ def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(
     ("name", "row", "says"),
     [
         ("rides.csv", "2000,2,3,bob,more", "the row has 5 columns, and the header has 4"),
-        ("rides.jsonl", '{"at": 2000, "id": 2, "km": [1, 2]}', r"km is .* and one value is wanted"),
-        ("rides.jsonl", '{"at": {"ms": 5}, "id": 2, "km": 1}', r"at is .* and one value is wanted"),
+        ("rides.jsonl", '{"at": 2000, "id": 2, "km": [1, 2]}', r"km is .* but one value is expected"),
+        ("rides.jsonl", '{"at": {"ms": 5}, "id": 2, "km": 1}', r"at is .* but one value is expected"),
         ("rides.jsonl", '{"at": 2000, "id": 2, "km": NaN}', "no JSON: NaN is no number"),
         ("rides.jsonl", "[" * 100_000, "no JSON: "),
     ],

@@ -13,9 +13,9 @@ from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch, Stream
-from freshkeeper.maintenance.streams.event_order import NEVER, Order
-from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.event_order import NEVER, EventOrder
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 
 def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(
@@ -91,7 +91,7 @@ def numbered(times: list[int]) -> Batch:
 
 @given(st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=8), st.integers(0, 20))
 def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals: list[list[int]], delay: int) -> None:
-    order = Order(delay)
+    order = EventOrder(delay)
     found: list[int] = []
     for times in arrivals:
         ready = order.take(numbered(times))
@@ -103,9 +103,9 @@ def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals: list[l
 
 
 def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_late() -> None:
-    order = Order()
+    order = EventOrder()
     order.take(numbered([10]))
-    order.go_on(50)
+    order.advance(50)
     assert order.watermark == 50
     assert list(order.take(numbered([20, 49, 50, 60])).times) == [50, 60]
     assert (order.late, order.watermark) == (2, 60)
@@ -132,7 +132,7 @@ def one_by_one(arrivals: list[list[int]], delay: int) -> tuple[list[list[tuple[i
 def test_elements_of_any_form_are_ordered_as_the_definition_says(
     arrivals: list[list[int]], delay: int, as_columns: bool
 ) -> None:
-    order, dictionary, number, found = Order(delay), Dictionary(), 0, []
+    order, dictionary, number, found = EventOrder(delay), Dictionary(), 0, []
     node = ox.NamedNode("http://e/x")
     for times in arrivals:
         batch = Batch(times, [ox.Quad(node, node, ox.Literal(number + n)) for n in range(len(times))])

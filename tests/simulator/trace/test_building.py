@@ -11,8 +11,8 @@ from freshkeeper import PatternSet, parse_query
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.query.syntax.tree import TriplePattern
+from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
-from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.simulator.trace.building import BASE, STREAM, Building, queries, readings, walk, write_building
 
 SMALL = Building(devices=30, rooms=6, floors=2)

@@ -20,12 +20,12 @@ from freshkeeper.maintenance.engine.stored_literals import stored_quads
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
-from freshkeeper.maintenance.streams.background import Background
 from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
+from freshkeeper.maintenance.streams.inputs import BackgroundReader
 from freshkeeper.maintenance.streams.pace import Pace, Paced
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
-from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, TimedLines
 
 Seen = tuple[list[tuple[int, ox.Triple]], list[str], str]
 GRAPH = ox.NamedNode("http://e/w")
@@ -156,7 +156,7 @@ def seen(
     """The elements of a text, what was told, and the error that ended it."""
     heard: list[str] = []
     found: list[tuple[int, ox.Triple]] = []
-    stream = TimedLines("s", lambda: Pieces(text, size), ReadErrors(policy, tell=heard.append), Steps(), graph)
+    stream = TimedLines("s", lambda: Pieces(text, size), ReadErrors(policy, notify=heard.append), GapLimit(), graph)
     try:
         for batch in read(stream).batches():
             found += zip(map(int, batch.times), [quad.triple for quad in stored_quads(batch.quads)], strict=True)
@@ -246,7 +246,7 @@ def test_what_a_thread_has_read_and_nobody_has_taken_outlives_a_sweep(monkeypatc
     monkeypatch.setattr(dictionaries, "SWEEP_FROM_SPELLINGS", 3)
     dictionary, text = Dictionary(), b"".join(b"%d\t<a:s%d> <a:p> <a:o> .\n" % (n, n) for n in range(400))
     stream = ColumnLines(TimedLines("s", lambda: Pieces(text, 60)), dictionary)
-    background, found = Background(stream, 60, lambda: None), []
+    background, found = BackgroundReader(stream, 60, lambda: None), []
     while (batch := background.take()) is not None:
         dictionary.sweep()
         found += [(int(at), text_of(quad.subject)) for at, quad in zip(batch.times, batch.quads, strict=True)]

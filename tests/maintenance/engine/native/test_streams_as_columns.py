@@ -24,7 +24,7 @@ from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams import timed_lines
-from freshkeeper.maintenance.streams.directory import Directory
+from freshkeeper.maintenance.streams.opening import Directory
 from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 

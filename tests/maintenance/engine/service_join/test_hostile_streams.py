@@ -24,10 +24,10 @@ from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.state.term_text import decode, encode
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
-from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
+from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, TimedLines
 
 E = "http://e/"
 DAY = 86_400_000
@@ -88,7 +88,7 @@ def test_a_line_without_an_end_is_one_element_lost(data: str) -> None:
     bad = f"{data}3\t".encode() + b"x" * 3 * LONGEST_LINE + b"\n"
     source = io.BufferedReader(io.BytesIO(text + bad + text.replace(b"1\t", b"4\t")))
     heard: list[str] = []
-    read_errors = ReadErrors(OnError.SKIP, tell=heard.append)
+    read_errors = ReadErrors(OnError.SKIP, notify=heard.append)
     stream = events(source, read_errors) if data else TimedLines("s", lambda: source, read_errors)
     assert [at for batch in stream.batches() for at in batch.times] == [1, 2, 4, 2]
     assert len(heard) == 1
@@ -112,7 +112,7 @@ FAR = [LONGEST_GAP + 1_001, 10**15 + 1, 10**18, 10**29]
 @pytest.mark.parametrize("far", FAR)
 def test_one_element_of_the_far_future_is_one_element_lost(far: int, tmp_path: Path) -> None:
     text = line(1_000) + line(far) + line(7_200_001, name="c")
-    with pytest.raises(StreamError, match=r"s.nq, line 2: .*--gap says|s.nq, line 2: .* is no time"):
+    with pytest.raises(StreamError, match=r"s.nq, line 2: .*\(--gap\)|s.nq, line 2: .* is no time"):
         count(session(tmp_path, text)[0])
     for _ in range(2):  # and again with the state of the first
         made, told = session(tmp_path, text, on_error="skip", state=tmp_path / "state")
@@ -137,7 +137,7 @@ def test_the_first_element_after_a_restart_is_counted_from_the_last_evaluation(t
 def test_many_elements_at_once_are_judged_as_one_after_the_other(
     batches: list[list[int]], answered: int | None
 ) -> None:
-    at_once, one_by_one = Steps(10, answered), Steps(10, answered)
+    at_once, one_by_one = GapLimit(10, answered), GapLimit(10, answered)
     for times in batches:
         plausible = at_once.take(times)
         for time in times:
@@ -190,7 +190,7 @@ def test_graphs_are_judged_in_the_order_of_their_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize("drain", [False, True])
 def test_a_stream_that_begins_where_no_other_leads_to_is_an_error(drain: bool, tmp_path: Path) -> None:
     texts = {"s": "".join(line(at) for at in range(0, 2 * DAY, 3_600_000)), "r": line(10**14) + line(10**14 + 1)}
-    with pytest.raises(StreamError, match=r"the stream <http://e/r>, its first element: .* --gap says"):
+    with pytest.raises(StreamError, match=r"the stream <http://e/r>, its first element: .* \(--gap\)"):
         count(session(tmp_path, texts, JOIN)[0])
     made, told = session(tmp_path, texts, JOIN, on_error="skip", drain=drain)
     assert count(made) in (47, 48, 49)

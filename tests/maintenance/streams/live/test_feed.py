@@ -6,20 +6,27 @@ import pytest
 from feeds import Given, Line, fed
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
-from freshkeeper.maintenance.streams.live.backlog import Backlog, Waiting
-from freshkeeper.maintenance.streams.live.fed_lines import MOST, FedLines, Trail
-from freshkeeper.maintenance.streams.live.feed import Backoff, LostError, OnLoss, Received
-from freshkeeper.maintenance.streams.live.line_splitter import TOO_LONG, LineSplitter
-from freshkeeper.maintenance.streams.live.stamped import stamped
+from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
+from freshkeeper.maintenance.streams.live.feed import (
+    MAX_POSITIONS,
+    Backoff,
+    FeedLines,
+    LostError,
+    OnLoss,
+    Received,
+    Trail,
+)
+from freshkeeper.maintenance.streams.live.message_lines import TOO_LONG, LineSplitter, stamped
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, ReadErrors
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
 
 
 def element(at: int, **place: int) -> Received:
     return Received(f"{at}\t<urn:a> <urn:b> <urn:{at}> .\n".encode(), place)
 
 
-def times(lines: FedLines) -> list[int]:
+def times(lines: FeedLines) -> list[int]:
     return [at for batch in lines.batches() for at in batch.times]
 
 
@@ -40,7 +47,7 @@ def test_a_stream_goes_on_over_connections_and_tells_what_is_missing() -> None:
     line = Line(
         [LostError("refused"), Given([element(1)]), LostError("refused"), Given([element(2)]), ConfigError("no")]
     )
-    lines = fed(line, OnLoss.RECONNECT, tell=told.append, clock=lambda: float(next(now)))
+    lines = fed(line, OnLoss.RECONNECT, notify=told.append, clock=lambda: float(next(now)))
     taken = lines.batches()
     assert [next(taken).times for _ in range(2)] == [[1], [2]]
     status = lines.feed.status
@@ -51,7 +58,7 @@ def test_a_stream_goes_on_over_connections_and_tells_what_is_missing() -> None:
         "the stream there has ended; trying again",
         "the stream there cannot be reached: refused; trying again",
     ]
-    assert told[3].endswith(" s: what was sent meanwhile is missing")
+    assert told[3].endswith(" s: data sent meanwhile is missing")
     with pytest.raises(ConfigError):
         next(taken)
 
@@ -90,10 +97,10 @@ def test_elements_in_windows_are_read_again_from_the_place_before_them() -> None
 
 
 def test_places_that_are_remembered_are_bounded_and_never_too_late() -> None:
-    trail, count = Trail(), 3 * MOST
+    trail, count = Trail(), 3 * MAX_POSITIONS
     for at in range(count):
         trail.add({"": at}, at, {"": at + 1})
-    assert len(trail._steps) <= MOST
+    assert len(trail._steps) <= MAX_POSITIONS
     for wanted in range(0, count, 997):
         assert int(trail.back_to(wanted)[""]) <= wanted + 1
 
@@ -110,8 +117,8 @@ def test_lines_are_whole_wherever_they_are_cut() -> None:
 
 
 def test_parts_with_a_backlog_are_handed_on_in_the_order_of_time() -> None:
-    def message(part: str, number: int, at: int) -> Waiting:
-        return Waiting(part, number, b"%d\t." % at)
+    def message(part: str, number: int, at: int) -> PendingMessage:
+        return PendingMessage(part, number, b"%d\t." % at)
 
     backlog = Backlog()
     backlog.expect("0", 0, 3)
@@ -146,11 +153,11 @@ def test_statements_without_a_time_have_that_of_their_message() -> None:
         ("http://", "has no host: write http://host/path"),
         ("ws://", "write ws://host:port/path"),
         ("kafka://broker:9092", "no topic: write kafka://broker:9092/TOPIC"),
-        ("kafka://ann:pw@broker/t", "who asks stands in properties=FILE"),
+        ("kafka://ann:pw@broker/t", "credentials go into properties=FILE"),
         ("kafka://broker/t?gruop=a", "unknown gruop; did you mean 'group'"),
         ("kafka://broker/t?start=now", "start=now: it is earliest or latest"),
         ("kafka://broker/t?properties=none", "none cannot be read: No such file"),
-        ("redis://host/0", "does not say stream: write redis://host:port/0"),
+        ("redis://host/0", "has no stream: write redis://host:port/0"),
         ("redis://host/0?stream=a&start=1", "start=1: it is earliest or latest"),
     ],
 )

@@ -15,10 +15,9 @@ from kafka_brokers import brokers, properties, send
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
 from freshkeeper.maintenance.streams.live import kafka
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import OnLoss
+from freshkeeper.maintenance.streams.live.feed import FeedLines, OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
 pytestmark = pytest.mark.slow
 COUNT = """SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"""
@@ -36,7 +35,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
         stream = open_stream(url, ReadErrors(), reception=Reception(OnLoss.RECONNECT))
         found = (at for batch in stream.batches() for at in batch.times)
         assert [next(found) for _ in range(403)] == [*range(1, 401), 500, 500, 500]
-        assert isinstance(stream, FedLines)
+        assert isinstance(stream, FeedLines)
         place = stream.feed.position
         assert place == {"0": 100, "1": 103, "2": 100, "3": 100}
         stream.feed.commit({"1": 7})
@@ -49,7 +48,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
         again = open_stream(url, ReadErrors(), reception=Reception(position={**place, "2": 98}))
         found = (at for batch in again.batches() for at in batch.times)
         assert [next(found), next(found)] == [394, 398]
-        assert isinstance(again, FedLines)
+        assert isinstance(again, FeedLines)
         again.feed.stop()
         with pytest.raises(ConfigError, match=r"there is no topic bikes .*; there are: cars"):
             next(open_stream(url.replace("cars", "bikes"), ReadErrors()).batches())

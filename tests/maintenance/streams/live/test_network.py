@@ -20,22 +20,21 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
-from freshkeeper.maintenance.streams.live.fed_lines import FedLines
-from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
+from freshkeeper.maintenance.streams.live.feed import Feed, FeedLines, OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import ReadErrors
+from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
 
 def line(at: int) -> str:
     return f"{at}\t<urn:a> <urn:b> <urn:{at}> ."
 
 
-def reading(address: str, told: list[Any] | None = None, **more: Any) -> tuple[FedLines, Iterator[Any]]:
+def reading(address: str, told: list[Any] | None = None, **more: Any) -> tuple[FeedLines, Iterator[Any]]:
     """Elements of an address whose connections may come and go."""
     stream = open_stream(
         address, ReadErrors(), reception=Reception(OnLoss.RECONNECT, ([] if told is None else told).append, **more)
     )
-    assert isinstance(stream, FedLines)
+    assert isinstance(stream, FeedLines)
     stream.feed.backoff.first = 0.01
     return stream, (at for batch in stream.batches() for at in batch.times)
 
@@ -77,7 +76,7 @@ def test_events_are_asked_for_after_the_last_one_that_was_whole(site: tuple[str,
     assert [next(found) for _ in range(4)] == [1, 2, 2, 3]
     assert asked == [None, "2"]
     assert stream.feed.status.gaps == 0
-    assert told[-1].endswith("it goes on where it was")
+    assert told[-1].endswith("nothing was missed")
 
 
 def test_events_without_ids_leave_a_gap(site: tuple[str, list[Any], list[Any]]) -> None:
@@ -174,7 +173,7 @@ def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path: Path) -> N
         stream, later = reading(address, told, position=place)
         assert next(later) == 3001
         assert stream.feed.status.gaps == 1
-        assert "has gone, so entries after it may have, too" in told[0]
+        assert "was trimmed, and entries after it may have been, too" in told[0]
         client.set("name", "x")
         with pytest.raises(ConfigError, match="WRONGTYPE"):
             next(reading(address.replace("cars", "name"))[1])
