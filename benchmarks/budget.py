@@ -13,9 +13,9 @@ from typing import Any
 
 from stopwatch import show
 
-from freshkeeper.simulator.budget.answer import TRIFLE, answer
-from freshkeeper.simulator.budget.played import played
+from freshkeeper.simulator.budget.answer import TOLERATED_EXTRA_REQUESTS, answer
 from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.point import MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
@@ -36,14 +36,16 @@ def ahead(name: str, **keys: Any) -> list[str]:
     """One row: both freshnesses and the difference."""
     chosen = resolve({"policies": "plan", "knowledge": "learned", "budget": BUDGET, "bound": "never", **keys})
     tasks = [task_of(chosen, 0, seed) for seed in chosen.seed_list]
-    ours = MeasuredPoint([played(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None)
+    ours = MeasuredPoint(
+        [run_without_journal(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None
+    )
     theirs, _ = Caches([Reads.of(task) for task in tasks], tasks[0].warm_up, chosen.trace is None).spending(
         ours.requests
     )
     found = ours.ahead(theirs)
     as_many = f"{ours.requests:.2f}, TTL {theirs.requests:.2f}"
     shares = [f"{100 * each.share:.1f} %" for each in (ours, theirs)]
-    if theirs.requests > ours.requests * (1 + TRIFLE):
+    if theirs.requests > ours.requests * (1 + TOLERATED_EXTRA_REQUESTS):
         return [name, as_many, *shares, "no TTL cache makes so few"]
     return [name, as_many, *shares, f"{100 * found.mean:+.1f} ± {100 * found.half:.1f}"]
 

@@ -57,12 +57,12 @@ def swept(way: str, runs: int, place: Path) -> tuple[float, float]:
     if way == "local":
         return _timed(experiment(runs), place / "run", jobs=2)
     from freshkeeper.maintenance.analysis.spark_session import spark_session
-    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+    from freshkeeper.simulator.experiment.spark_tasks import SparkRuns
 
     spark = spark_session(f"local-cluster[{way},1,640]", WORKER)
     try:
-        simulate(experiment(50 * int(way)), place / "first", performed=OnSpark(spark))
-        return _timed(experiment(runs), place / "run", performed=OnSpark(spark))
+        simulate(experiment(50 * int(way)), place / "first", performed=SparkRuns(spark))
+        return _timed(experiment(runs), place / "run", performed=SparkRuns(spark))
     finally:
         work = Path(sys.prefix).glob(f"lib/python*/site-packages/pyspark/work/{spark.sparkContext.applicationId}")
         spark.stop()

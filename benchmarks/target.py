@@ -11,7 +11,7 @@ import sys
 import numpy as np
 from stopwatch import show
 
-from freshkeeper.simulator.experiment.experiment_config import Setting, resolve, settings_of
+from freshkeeper.simulator.experiment.experiment_config import GridSetting, resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.stepped import SteppedWorkload, stepped
 
@@ -20,7 +20,7 @@ PARTS = {"before": (200, 300), "changes 2.5 x": (400, 600), "and load 3 x": (700
 """The first evaluation that counts and the one behind the last: 100 after the start, or after a jump."""
 
 
-def setting_of(policy: str, target: float | None, budget: float = 30) -> Setting:
+def setting_of(policy: str, target: float | None, budget: float = 30) -> GridSetting:
     """One policy that begins with nothing, and learns."""
     (found,) = settings_of(
         resolve(
@@ -31,7 +31,7 @@ def setting_of(policy: str, target: float | None, budget: float = 30) -> Setting
     return found
 
 
-def followed(setting: Setting, seed: int) -> np.ndarray:
+def followed(setting: GridSetting, seed: int) -> np.ndarray:
     """Of every evaluation: the true freshness, the pay, what was spent."""
     task = Task(setting, seed, stepped(SteppedWorkload(), seed), EVALUATIONS)
     world, truth = task.world(setting.experiment.policies[0].make())

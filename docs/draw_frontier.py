@@ -7,7 +7,7 @@ seconds and made of 120 rows, some of which change every ten seconds and some ev
 import sys
 from pathlib import Path
 
-from freshkeeper.simulator.budget.answer import Answer, answer
+from freshkeeper.simulator.budget.answer import BudgetAnswer, answer
 from freshkeeper.simulator.budget.budget_page import figure
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.words import lead
@@ -23,7 +23,7 @@ SHOP = {
 TARGET, PRICE = 0.95, 0.0004
 
 
-def answered() -> Answer:
+def answered() -> BudgetAnswer:
     """What 95 % of the shop's answers fresh needs."""
     return answer(Question(resolve(SHOP), TARGET, PRICE), jobs=2)
 

@@ -11,7 +11,7 @@ from freshkeeper.commands.screen import show, table
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.budget.answer import Answer
+    from freshkeeper.simulator.budget.answer import BudgetAnswer
     from freshkeeper.simulator.report.judgement import Judgement
     from freshkeeper.simulator.report.page import Picture
 
@@ -124,7 +124,7 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
     return found[0]
 
 
-def frontier(answer: "Answer") -> "Picture":
+def frontier(answer: "BudgetAnswer") -> "Picture":
     """Return the picture of freshness against requests, with the target; its words are the answer."""
     from freshkeeper.simulator.budget.budget_page import figure as drawn
     from freshkeeper.simulator.report.page import picture
@@ -132,7 +132,7 @@ def frontier(answer: "Answer") -> "Picture":
     return picture(drawn(answer), "")
 
 
-def needed(answer: "Answer") -> None:
+def needed(answer: "BudgetAnswer") -> None:
     """Print what each policy and each cache needs for the target."""
     from freshkeeper.commands.budget import as_table
 

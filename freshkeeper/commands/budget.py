@@ -21,7 +21,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError, Stopped
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from freshkeeper.simulator.budget.answer import Answer
+    from freshkeeper.simulator.budget.answer import BudgetAnswer
     from freshkeeper.simulator.budget.question import Question
     from freshkeeper.simulator.experiment.point import Point
     from freshkeeper.simulator.experiment.replay import Replay
@@ -158,7 +158,7 @@ def _processes(question: "Question") -> int:
     return processes(question.experiment, together, together * TRIES_EACH)
 
 
-def as_table(result: "Answer") -> "Table":
+def as_table(result: "BudgetAnswer") -> "Table":
     """Return one row per policy and cache, narrow enough for a terminal of 80 columns."""
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 

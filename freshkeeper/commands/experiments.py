@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from freshkeeper.simulator.experiment.baselines import Baseline
     from freshkeeper.simulator.experiment.experiment import Performed
-    from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting
-    from freshkeeper.simulator.experiment.run_parts import Part
+    from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting
+    from freshkeeper.simulator.experiment.run_parts import RunPart
     from freshkeeper.simulator.experiment.summary import Row
 
 SMALL_RUN, FEW_RUNS = 100_000, 150
@@ -59,7 +59,7 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run the experiment, write its page and print the results."""
     from freshkeeper.simulator.experiment.baselines import read_baselines
-    from freshkeeper.simulator.experiment.experiment import SoFar, simulate
+    from freshkeeper.simulator.experiment.experiment import InterimResults, simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
     from freshkeeper.simulator.report.page import write_report
 
@@ -72,7 +72,7 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
         with interruptible(), live.bar.running():
             rows = simulate(
                 experiment, out, _command(), jobs, chosen.resume, live.update, performed,
-                SoFar(write_report) if chosen.report else SoFar(),
+                InterimResults(write_report) if chosen.report else InterimResults(),
             )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
@@ -107,7 +107,7 @@ def free(name: str) -> Path:
     return Path("runs") / f"{name}-{os.getpid()}"
 
 
-def unbudgeted(settings: "Sequence[Setting]") -> set[str]:
+def unbudgeted(settings: "Sequence[GridSetting]") -> set[str]:
     """Return the titles of policies that have no budget."""
     from freshkeeper.policies.registry import find
 
@@ -128,21 +128,21 @@ def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
     settings = experiment.spark_settings
     master = chosen.master or settings.pop("spark.master", "local[*]")
     spark = spark_session(master, settings)
-    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+    from freshkeeper.simulator.experiment.spark_tasks import SparkRuns
 
-    return OnSpark(spark)
+    return SparkRuns(spark)
 
 
 class Live:
     """The standings while the run goes on, and notes about it at the end."""
 
-    def __init__(self, settings: "Sequence[Setting]") -> None:
+    def __init__(self, settings: "Sequence[GridSetting]") -> None:
         self.bar, self._settings = Bar("simulating"), settings
         self._seen: dict[tuple[int, str], tuple[float, int]] = {}
         """mean freshness and seeds, in the order in which they moved"""
-        self.parts: list[Part] = []
+        self.parts: list[RunPart] = []
 
-    def update(self, part: "Part", done: int, of: int) -> None:
+    def update(self, part: "RunPart", done: int, of: int) -> None:
         """Add a finished run; the table shows the latest ones."""
         self.parts.append(part)
         for policy, result in part.numbers.items():
@@ -186,9 +186,9 @@ def _notes(place: Path) -> list[str]:
     return [f"the clairvoyant bound is left out: {bound.reason}"] if bound and not bound.included else []
 
 
-def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
+def _table(settings: "Sequence[GridSetting]", rows: "list[Row]") -> "Table":
     """Return a table with a row per setting and policy; the title says what all rows share."""
-    swept = {setting.name: setting.swept for setting in settings}
+    swept = {setting.name: setting.sweep_name for setting in settings}
     free = unbudgeted(settings)
     columns = {
         "setting": [swept[row.setting] for row in rows],
@@ -209,11 +209,11 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
-def _caches_table(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -> "Table":
+def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]") -> "Table":
     """Return the table of caches, which have no budget and therefore no rank."""
     from freshkeeper.simulator.report.amounts import duration
 
-    swept = {setting.name: setting.swept for setting in settings}
+    swept = {setting.name: setting.sweep_name for setting in settings}
     columns = {
         "setting": [swept[cache.setting] for cache in caches],
         "cache": [cache.policy for cache in caches],

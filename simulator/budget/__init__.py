@@ -1,1 +1,1 @@
-"""What budget a target of freshness needs, what it costs, and what a cache without a budget would."""
+"""The least budget for a target freshness, its cost, and what caches without a budget need."""

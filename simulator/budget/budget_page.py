@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from freshkeeper.maintenance.base.files import whole, writing
 from freshkeeper.simulator.budget import words
-from freshkeeper.simulator.budget.answer import Answer, Needed
+from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
 from freshkeeper.simulator.experiment.point import Point
 from freshkeeper.simulator.experiment.ttl_caches.caches import NAMES
 from freshkeeper.simulator.report import charts
@@ -39,7 +39,7 @@ class Row:
     best: bool
 
 
-def write(answer: Answer, directory: Path, title: str, command: str) -> Path:
+def write(answer: BudgetAnswer, directory: Path, title: str, command: str) -> Path:
     """Write budget.html, frontier.png, frontier.csv and budget.json; gives the page."""
     picture = figure(answer)
     with writing(directory):
@@ -54,7 +54,7 @@ def write(answer: Answer, directory: Path, title: str, command: str) -> Path:
     return page
 
 
-def figure(answer: Answer) -> Figure:
+def figure(answer: BudgetAnswer) -> Figure:
     """Freshness against requests for each policy and cache, with the target as a line."""
     question = answer.question
     per = f"requests per {question.per}"
@@ -79,12 +79,12 @@ def figure(answer: Answer) -> Figure:
     return Figure("frontier", f"Freshness against {per}", spec, {"": view}, caption, wide=True)
 
 
-def _styles(answer: Answer) -> dict[str, Style]:
+def _styles(answer: BudgetAnswer) -> dict[str, Style]:
     names = {one.title: one.name for one in answer.question.policies} | {name: name for name in NAMES}
     return looks({curve: names[curve] for curve in answer.curves})
 
 
-def _block(answer: Answer, curve: str, points: Sequence[Point]) -> dict[str, Any]:
+def _block(answer: BudgetAnswer, curve: str, points: Sequence[Point]) -> dict[str, Any]:
     told = answer.of(curve).nearest
     columns: dict[str, list[Any]] = {
         "x": short(words.period_requests(answer.question, point) for point in points),
@@ -100,7 +100,7 @@ def _block(answer: Answer, curve: str, points: Sequence[Point]) -> dict[str, Any
     return {"is": {"policy": curve}, "columns": columns}
 
 
-def _html(answer: Answer, picture: Figure, title: str, command: str) -> str:
+def _html(answer: BudgetAnswer, picture: Figure, title: str, command: str) -> str:
     environment = Environment(loader=FileSystemLoader([HERE, REPORT]), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     costly, styles = answer.question.price > 0, _styles(answer)
@@ -124,14 +124,14 @@ def _html(answer: Answer, picture: Figure, title: str, command: str) -> str:
     )
 
 
-def _row(answer: Answer, one: Needed, style: Style, costly: bool) -> Row:
+def _row(answer: BudgetAnswer, one: Requirement, style: Style, costly: bool) -> Row:
     cells = words.row(answer, one)[1:]
     if not costly:
         del cells[words.HEADS.index("Cost") - 1]
     return Row(one.curve, style, words.marks(one), cells, one is answer.best)
 
 
-def _facts(answer: Answer) -> str:
+def _facts(answer: BudgetAnswer) -> str:
     chosen = answer.question.experiment
     parts = [
         f"target {percent(answer.question.target, 0)}",
@@ -143,7 +143,7 @@ def _facts(answer: Answer) -> str:
     return " · ".join(parts)
 
 
-def _write_points(answer: Answer, path: Path) -> None:
+def _write_points(answer: BudgetAnswer, path: Path) -> None:
     with whole(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.writer(file)
         per = answer.question.per

@@ -9,7 +9,7 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.policies.base import Knowledge
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
+from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 
 PERIODS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000, "month": 2_592_000_000, "year": 31_536_000_000}
 """In ms; a month has 30 days."""
@@ -19,7 +19,7 @@ ASSUMED: Mapping[str, Any] = {"knowledge": Knowledge.LEARNED.value, "start": "co
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked; `experiment` has one case, one level of knowledge and one bank."""
+    """A question about budgets; `experiment` has one case, one level of knowledge and one bank."""
 
     experiment: Experiment
     target: float
@@ -27,7 +27,7 @@ class Question:
     per: str = "day"
 
     def __post_init__(self) -> None:
-        """What cannot be answered is refused before anything runs."""
+        """Raise ConfigError for a question without an answer, before anything runs."""
         if not 0 < self.target < 1:
             raise ConfigError(f"the target is {self.target:g}; it must be a share above 0 and below 1, as .95")
         if self.price < 0:
@@ -43,33 +43,33 @@ class Question:
 
     @property
     def policies(self) -> list[PolicySettings]:
-        """Those that a budget can be found for."""
+        """The policies that heed a budget."""
         return [one for one in self.experiment.policies if _heeds_budget(one, settings_of(self.experiment)[0])]
 
     @property
     def periods(self) -> float:
-        """How many evaluations a period has."""
+        """The number of evaluations in a period."""
         return PERIODS[self.per] / self.experiment.step
 
     @property
-    def drawn(self) -> bool:
-        """Whether every seed draws a trace of its own."""
+    def draws_traces(self) -> bool:
+        """True if every seed draws a trace, False for a recorded trace."""
         return self.experiment.trace is None
 
     def with_budget(self, policy: PolicySettings, budget: float) -> Experiment:
-        """The experiment that tries one budget with one policy."""
+        """Return the experiment that tries one budget with one policy."""
         return self.experiment.model_copy(update={"budget": [budget], "policies": [policy], "bound": "never"})
 
 
 def assumed(place: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, and what is assumed where the source does not say: a simulated run says all but the policies."""
+    """Return the given keys and defaults for the others: a simulated run provides all but the policies."""
     about = About.read(place) or About()
     simulated = bool(about.config) and "query" not in about.config
     usual = {key: word for key, word in ASSUMED.items() if not simulated or key == "policies"}
     return {**usual, **given}
 
 
-def _heeds_budget(chosen: PolicySettings, setting: Setting) -> bool:
+def _heeds_budget(chosen: PolicySettings, setting: GridSetting) -> bool:
     kind = find(chosen.name)
     budgeted = getattr(kind, "budgeted", True) and not kind.is_bound and chosen.make().keeps_budget
     if budgeted and not (setting.case in kind.cases and setting.knowledge in kind.knowledge):

@@ -1,7 +1,7 @@
-"""The least budget that keeps a target, found by halving: from a guess outwards, then between what is known.
+"""The least budget that keeps a target, found by bisection: from a guess outwards, then within a bracket.
 
-A search is a generator: it yields the budget to be tried next and is sent the freshness that came of it, so that many
-searches can share the processes of a machine.
+A search is a generator: it yields the budget to try next and receives its freshness, so that many searches can share
+the processes of a machine.
 """
 
 from collections.abc import Generator
@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from math import log
 
 Search = Generator[float, float, float | None]
-"""Yields budgets, is sent their freshness, returns the least one that is fresh enough, None where none is."""
-WHOLE, TENTH = 1.0, 0.1
-FEW = 10
-"""Below so many requests per evaluation a whole one is too coarse, and tenths are searched."""
-BESIDE = (0.5, 2.0)
-PATIENCE = 3
-TRIFLE = 1e-6
-"""Staleness below which logarithms say nothing."""
+"""Yields budgets, receives their freshness, and returns the least sufficient one, or None."""
+WHOLE_REQUEST, TENTH = 1.0, 0.1
+TENTHS_BELOW = 10
+"""Below this number of requests per evaluation, the search goes in tenths."""
+CURVE_FACTORS = (0.5, 2.0)
+"""Budgets to try beside the result, as multiples of it."""
+MAX_SLOW_GUESSES = 3
+"""Interpolated guesses in a row that may fail to halve the bracket before the search takes the middle."""
+MIN_STALENESS = 1e-6
+"""The least staleness of which a logarithm is taken."""
 
 
 @dataclass
-class _Tried:
-    """What is known: the most that was too little, and the least that was enough, each with its freshness."""
+class _Bracket:
+    """The bracket of a search: the largest budget that was too small and the least sufficient one, with freshness."""
 
     target: float
     low: float = 0.0
@@ -32,46 +34,58 @@ class _Tried:
     """how many guesses in a row cut less than half off what was open"""
 
     def add(self, budget: float, fresh: float) -> None:
-        """One more budget was tried."""
+        """Narrow the bracket by one budget and its freshness."""
         open_before = (self.high or budget * 4) - self.low
         if fresh >= self.target:
             self.high, self.high_fresh = budget, fresh
         else:
             self.low, self.low_fresh = budget, fresh
-        self.slow = 0 if self.high is None or self.high - self.low <= open_before / 2 else self.slow + 1
+        if self.high is None or self.high - self.low <= open_before / 2:
+            self.slow = 0
+        else:
+            self.slow += 1
 
     def between(self, unit: float) -> float:
-        """Where staleness, were it to fall exponentially, meets the target; the middle where that did not help."""
+        """Return the next budget: exponential interpolation of staleness, or the middle if that is slow."""
         assert self.high is not None
-        low, wanted, high = (log(max(1 - fresh, TRIFLE)) for fresh in (self.low_fresh, self.target, self.high_fresh))
-        share = (low - wanted) / (low - high) if high < low and self.slow < PATIENCE and self.low else 0.5
+        low, wanted, high = (
+            log(max(1 - fresh, MIN_STALENESS)) for fresh in (self.low_fresh, self.target, self.high_fresh)
+        )
+        share = 0.5
+        if high < low and self.slow < MAX_SLOW_GUESSES and self.low:
+            share = (low - wanted) / (low - high)
         steps = min(max(round(share * (self.high - self.low) / unit), 1), round((self.high - self.low) / unit) - 1)
         return rounded(self.low + steps * unit, unit)
 
 
 def least_budget(target: float, guess: float, most: float) -> Search:
-    """The least budget in whole requests per evaluation, or in tenths below ten, up to `most`."""
-    tried = _Tried(target)
-    budget = min(max(WHOLE, rounded(guess, WHOLE)), most)
-    while tried.high is None:
-        tried.add(budget, (yield budget))
-        if tried.high is None and budget >= most:
+    """Find the least budget in whole requests per evaluation, or in tenths below ten, up to `most`."""
+    bracket = _Bracket(target)
+    budget = min(max(WHOLE_REQUEST, rounded(guess, WHOLE_REQUEST)), most)
+    while bracket.high is None:
+        bracket.add(budget, (yield budget))
+        if bracket.high is None and budget >= most:
             return None
-        budget = min(most, rounded(max(budget * 1.6, budget + 1), WHOLE))
-    while tried.high - tried.low > (unit := TENTH if tried.high <= FEW else WHOLE) + TENTH / 2:
-        budget = tried.between(unit)
-        tried.add(budget, (yield budget))
-    return tried.high
+        budget = min(most, rounded(max(budget * 1.6, budget + 1), WHOLE_REQUEST))
+    while True:
+        unit = TENTH if bracket.high <= TENTHS_BELOW else WHOLE_REQUEST
+        if bracket.high - bracket.low <= unit + TENTH / 2:  # half a tenth is below the precision of a budget
+            return bracket.high
+        budget = bracket.between(unit)
+        bracket.add(budget, (yield budget))
 
 
-def with_a_curve(search: Search, most: float) -> Search:
-    """The same, and then half and twice of what was found: a picture shows more than the middle."""
+def then_sample_around(search: Search, most: float) -> Search:
+    """Run a search, then also try half and twice its result, for the picture."""
     found = yield from search
-    for share in BESIDE if found is not None else ():
-        yield min(most, max(TENTH, rounded(share * (found or 0.0), WHOLE if share * (found or 0.0) >= 1 else TENTH)))
+    if found is None:
+        return None
+    for factor in CURVE_FACTORS:
+        unit = WHOLE_REQUEST if factor * found >= 1 else TENTH
+        yield min(most, max(TENTH, rounded(factor * found, unit)))
     return found
 
 
 def rounded(number: float, unit: float) -> float:
-    """The nearest multiple of a unit, written as people write it."""
+    """Round to a multiple of a unit, without trailing binary digits."""
     return round(round(number / unit) * unit, 6)

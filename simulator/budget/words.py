@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
-from freshkeeper.simulator.budget.answer import Answer, Needed
+from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.point import Point
-from freshkeeper.simulator.experiment.ttl_caches.caches import AHEAD, ONCE, TTL, UNCACHED
+from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED
 from freshkeeper.simulator.report.amounts import GAP, NOTHING, duration, percent, percent_with_interval, points
 from freshkeeper.simulator.report.intervals import Estimate
 
@@ -28,14 +28,14 @@ def money(question: Question, point: Point) -> str:
     return f"{period_requests(question, point) * question.price:,.2f}"
 
 
-def knob(one: Needed, point: Point) -> str:
+def knob(one: Requirement, point: Point) -> str:
     """What was turned: the budget of an evaluation, or how long entries live."""
     if one.budgeted:
         return f"γ{GAP}={GAP}{point.knob:g}"
-    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, AHEAD) else NOTHING
+    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, REFRESH_AHEAD) else NOTHING
 
 
-def lead(answer: Answer) -> str:
+def lead(answer: BudgetAnswer) -> str:
     """The answer as a sentence."""
     question, best = answer.question, answer.best
     target = percent(question.target, 0 if round(100 * question.target, 6).is_integer() else 1)
@@ -59,7 +59,7 @@ def _each(question: Question, point: Point) -> str:
     return f"{requests(question, point)} requests {'an' if question.per == 'hour' else 'a'} {question.per}"
 
 
-def sentences(answer: Answer) -> Iterator[str]:
+def sentences(answer: BudgetAnswer) -> Iterator[str]:
     """What more there is to say: policies against TTL with as many requests, and the ends of the scale."""
     question = answer.question
     for one in answer.needed:
@@ -75,7 +75,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     )
 
 
-def _against_ttl(question: Question, one: Needed, ttl: Point, ahead: Estimate) -> str:
+def _against_ttl(question: Question, one: Requirement, ttl: Point, ahead: Estimate) -> str:
     as_many = f"With as many requests as {one.curve} ({requests(question, one.nearest)}) a TTL cache keeps"
     so_many = f"{percent(ttl.freshness.mean)} fresh"
     if isnan(ahead.mean):
@@ -87,7 +87,7 @@ def _against_ttl(question: Question, one: Needed, ttl: Point, ahead: Estimate) -
     return f"{as_many} {so_many}: {one.curve} is {points(ahead)} fresher."
 
 
-def _no_such_ttl(question: Question, one: Needed, ttl: Point) -> str:
+def _no_such_ttl(question: Question, one: Requirement, ttl: Point) -> str:
     """Where filling the cache takes more than the policy's whole budget."""
     return (
         f"No TTL cache makes as few requests as {one.curve} ({requests(question, one.nearest)}): what it lacks alone "
@@ -98,7 +98,7 @@ def _no_such_ttl(question: Question, one: Needed, ttl: Point) -> str:
 HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "Over TTL")
 
 
-def row(answer: Answer, one: Needed) -> list[str]:
+def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
     """One row of the table, in the order of the heads."""
     question, point = answer.question, one.nearest
     ahead = NOTHING if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
@@ -114,16 +114,16 @@ def row(answer: Answer, one: Needed) -> list[str]:
     ]
 
 
-def marks(one: Needed) -> list[str]:
+def marks(one: Requirement) -> list[str]:
     """What a reader has to know of a row."""
     return [*([] if one.budgeted else ["sets no budget"]), *(["below target"] if one.point is None else [])]
 
 
-def limits(answer: Answer) -> list[str]:
+def limits(answer: BudgetAnswer) -> list[str]:
     """What this cannot tell."""
     question, chosen = answer.question, answer.question.experiment
     told = [*answer.notes]
-    if question.drawn and len(chosen.seed_list) > 1:
+    if question.draws_traces and len(chosen.seed_list) > 1:
         told.append(f"Intervals (95 %) are over {len(chosen.seed_list)} seeds, each with a trace of its own.")
     else:
         told.append(
@@ -151,7 +151,7 @@ def limits(answer: Answer) -> list[str]:
     return told
 
 
-def as_json(answer: Answer) -> dict[str, Any]:
+def as_json(answer: BudgetAnswer) -> dict[str, Any]:
     """The answer with every point that was tried, for programs."""
     question = answer.question
     return {
@@ -162,7 +162,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _json_row(question: Question, one: Needed) -> dict[str, Any]:
+def _json_row(question: Question, one: Requirement) -> dict[str, Any]:
     point, known = one.nearest, one.ahead is not None and one.ttl is not None
     return {
         "policy": one.curve, "sets_budget": one.budgeted, "reaches_target": one.point is not None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from freshkeeper.simulator.experiment.summary import mean_and_ci, read_rows, write_rows
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.experiment.experiment_config import Setting
+    from freshkeeper.simulator.experiment.experiment_config import GridSetting
 
 FILE = "baselines.csv"
 MARK = "sets no budget"
@@ -17,7 +17,7 @@ MARK = "sets no budget"
 
 @dataclass(frozen=True)
 class Baseline:
-    """One cache in one setting, means over seeds."""
+    """The results of one cache in one setting: means over seeds."""
 
     setting: str
     policy: str
@@ -35,8 +35,8 @@ class Baseline:
     mark: str = MARK
 
 
-def baselines_of(setting: "Setting", parts: Sequence[Sequence[dict[str, Any]]]) -> list[Baseline]:
-    """The rows of a setting from what every seed knows; none where a seed has none."""
+def baselines_of(setting: "GridSetting", parts: Sequence[Sequence[dict[str, Any]]]) -> list[Baseline]:
+    """Return the rows of a setting from the results of all seeds, or none if a seed has none."""
     if not all(parts):
         return []
     return [_row(setting, each) for each in zip(*parts, strict=True)]
@@ -49,11 +49,11 @@ def write_baselines(run: Path, rows: Sequence[Baseline]) -> None:
 
 
 def read_baselines(run: Path) -> list[Baseline]:
-    """Those of a run directory; none where it has none."""
+    """Read the baselines of a run directory, if it has any."""
     return read_rows(run / FILE, Baseline) if (run / FILE).exists() else []
 
 
-def _row(setting: "Setting", seeds: Sequence[dict[str, Any]]) -> Baseline:
+def _row(setting: "GridSetting", seeds: Sequence[dict[str, Any]]) -> Baseline:
     freshness, ci95 = mean_and_ci([one["freshness"] for one in seeds])
     lasting = [one["ttl_ms"] for one in seeds if one["ttl_ms"] is not None]
     return Baseline(

@@ -26,7 +26,7 @@ from freshkeeper.simulator.report.timeline import EPOCH_MS
 
 
 class Verdict(IntEnum):
-    """What a check exits with."""
+    """Exit codes of a check."""
 
     OK = 0
     WARN = 1
@@ -34,15 +34,15 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-ENOUGH = 30
-"""Audits that are needed before they decide."""
+MIN_AUDITS = 30
+"""The number of audits needed for a verdict."""
 GRAVITY = (Verdict.OK, Verdict.WARN, Verdict.UNKNOWN, Verdict.ERROR)
 
 
 def check(
     run: Path, warn: float = 0.95, error: float = 0.90, policy: str | None = None, last: int | None = None
 ) -> tuple[int, list[str]]:
-    """The exit code and the lines; `policy` looks at one alone, `last` at the last evaluations of each run alone."""
+    """Return exit code and lines; `policy` checks one policy alone, `last` the last evaluations of each run."""
     try:
         if not 0 <= error <= warn <= 1:
             said = f"the thresholds are warn {warn:g} and error {error:g}"
@@ -61,7 +61,7 @@ def check(
 def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
     """Verdict, freshness and line of one policy."""
     audits = audited(run, score)
-    enough = audits is not None and audits.checked >= ENOUGH
+    enough = audits is not None and audits.checked >= MIN_AUDITS
     freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
     poor = Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
     verdict = Verdict.UNKNOWN if isnan(freshness) else poor
@@ -69,7 +69,7 @@ def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict,
 
 
 def _checked(run: Run, policy: str | None) -> list[Score]:
-    """What is to be checked: one policy, or all that are no bounds."""
+    """Return the scores to check: of one policy, or of all that are no bounds."""
     every = scores(run)
     if policy:
         chosen = [score for score in every if score.series.policy == policy]
@@ -84,7 +84,7 @@ def _checked(run: Run, policy: str | None) -> list[Score]:
 
 
 def _latest(evaluations: Evaluations, last: int) -> Evaluations:
-    """The same with the last of each series and seed alone counted; rows are in the order of time."""
+    """Count only the last evaluations of each series and seed; rows are in the order of time."""
     group = np.cumsum(np.append(False, (np.diff(evaluations.of) != 0) | (np.diff(evaluations.seed) != 0)))
     ends = np.cumsum(np.bincount(group))
     recent: Bools = np.arange(group.size) >= ends[group] - last
@@ -140,7 +140,7 @@ def _doubt(low: float, high: float, warn: float, error: float) -> str:
 
 
 def _newest(run: Run, score: Score) -> str:
-    """When the last evaluation was: a journal that stopped growing stays as fresh as it was."""
+    """Say when the last evaluation was: a journal that stopped growing keeps its freshness."""
     evaluations = run.evaluations
     times = evaluations.t_ms[evaluations.rows(evaluations.series.index(score.series))]
     newest = float(times[-1]) if times.size else float("nan")
@@ -148,5 +148,5 @@ def _newest(run: Run, score: Score) -> str:
 
 
 def _percent(share: float) -> str:
-    """For mails and logs, so with nothing in it but ASCII."""
+    """Format a share in ASCII, for mails and logs."""
     return f"{100 * share:.2f}%"

@@ -25,7 +25,7 @@ HEADS = ("setting", "policy", "case", "knowledge", "first", "second", "differenc
 
 @dataclass(frozen=True)
 class Difference:
-    """One policy in one setting: freshness in both runs over the seeds compared, and second − first."""
+    """The freshness of a policy in one setting in both runs, over the compared seeds, and second − first."""
 
     setting: str
     policy: str
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What may be said: a direction only where the interval leaves out zero."""
+        """The verdict: a direction only if the interval excludes zero."""
         if self.ci95 is None:
             return "cannot be told from chance: too few seeds"
         if abs(self.difference) <= self.ci95:
@@ -78,7 +78,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that differs between two runs."""
+    """The differences between two runs."""
 
     first: Path
     second: Path
@@ -89,15 +89,15 @@ class Comparison:
 
     @property
     def lines(self) -> list[str]:
-        """What a table does not say: what only one run has, and the settings that differ."""
+        """Return what the table does not show: settings of one run alone, and config keys that differ."""
         found = [f"only in {self.first}: {name}" for name in self.only_first]
         found += [f"only in {self.second}: {name}" for name in self.only_second]
         return found + [
-            f"{c.key}: {_said(c.first)} in the first, {_said(c.second)} in the second" for c in self.changed
+            f"{c.key}: {_value_text(c.first)} in the first, {_value_text(c.second)} in the second" for c in self.changed
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return the comparison as plain data."""
         rows = [asdict(difference) | {"verdict": difference.verdict} for difference in self.differences]
         return asdict(self) | {"first": str(self.first), "second": str(self.second), "differences": rows}
 
@@ -120,7 +120,7 @@ def compare(a: Path, b: Path) -> Comparison:
 
 
 def changed(first: Run, second: Run) -> list[Changed]:
-    """The dotted keys of the configs whose values differ."""
+    """Return the dotted keys of the configs whose values differ."""
     ours, theirs = first.about.flat_config, second.about.flat_config
     keys = dict.fromkeys([*ours, *theirs])
     return [Changed(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
@@ -158,7 +158,7 @@ def _difference(ours: Score, theirs: Score, budgeted: bool) -> Difference:
 
 
 def _nothing(a: Path, b: Path, ours: Iterable[Series], theirs: Iterable[Series]) -> str:
-    """Why nothing can be compared, with the nearest that each has."""
+    """Say why nothing can be compared, with the nearest settings of both runs."""
     pairs = {(s.setting, s.policy): s for s in theirs}
     for series in ours:
         other = pairs.get((series.setting, series.policy))
@@ -176,5 +176,5 @@ def _name(series: Series) -> str:
     return " / ".join(part for part in parts if part)
 
 
-def _said(part: Any) -> str:
+def _value_text(part: Any) -> str:
     return "not set" if part is None else value(part)

@@ -24,10 +24,10 @@ from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.journal import run_json
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
+from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.run_parts import (
     Job,
-    Part,
+    RunPart,
     evaluations_of,
     handles,
     perform,
@@ -37,17 +37,17 @@ from freshkeeper.simulator.experiment.run_parts import (
 from freshkeeper.simulator.experiment.run_tables import RunTables, plain, policies_of
 from freshkeeper.simulator.experiment.summary import Row, read_summary
 
-Progress = Callable[[Part, int, int], None]
-Performed = Callable[[list[Job]], Iterator[Part]]
-"""Does all runs somewhere, and gives the parts in whatever order."""
+Progress = Callable[[RunPart, int, int], None]
+Performed = Callable[[list[Job]], Iterator[RunPart]]
+"""Does all runs somewhere, and yields their parts in any order."""
 
 
 @dataclass
-class SoFar:
-    """Puts together what is finished while the rest goes on: so seldom that it takes a twentieth of the time."""
+class InterimResults:
+    """Writes interim results while a run goes on, so rarely that it takes a twentieth of the time."""
 
-    told: Callable[[Path], object] = lambda _: None
-    """given the run directory each time that it has been put together"""
+    written: Callable[[Path], object] = lambda _: None
+    """called with the run directory each time that it has been written"""
     first_s: float = 10.0
     times: float = 20.0
     clock: Callable[[], float] = time.monotonic
@@ -55,13 +55,13 @@ class SoFar:
     def __post_init__(self) -> None:
         self._due = self.clock() + self.first_s
 
-    def look(self, out: Path, write: Callable[[], object]) -> None:
-        """Where it is time, have everything written."""
+    def write_if_due(self, out: Path, write: Callable[[], object]) -> None:
+        """Write everything if it is time."""
         began = self.clock()
         if began < self._due:
             return
         write()
-        self.told(out)
+        self.written(out)
         ended = self.clock()
         self._due = ended + max(self.first_s, self.times * (ended - began))
 
@@ -74,9 +74,9 @@ def simulate(
     resume: bool = False,
     progress: Progress | None = None,
     performed: Performed | None = None,
-    so_far: SoFar | None = None,
+    interim: InterimResults | None = None,
 ) -> list[Row]:
-    """Do everything that is not done yet, then put the run directory together; with `so_far` in between as well.
+    """Do all runs that are not finished, then write the run directory; with `interim` in between as well.
 
     `performed` says where runs are done; by default in so many processes of this machine.
     """
@@ -95,20 +95,20 @@ def simulate(
     before = [part for file in sorted((out / "parts").glob("*.arrow")) for part in read_parts(file)]
     there = {(part.index, part.seed) for part in before}
     left = [job for job in _seed_by_seed(todo, experiment.seed_list) if (job.index, job.seed) not in there]
-    parts: dict[tuple[int, int], Part] = {}
+    parts: dict[tuple[int, int], RunPart] = {}
     for part in chain(before, performed(left) if performed else _performed(left, jobs)):
         parts[part.index, part.seed] = part
         if progress is not None:
             progress(part, len(parts), len(todo))
-        if so_far is not None and len(parts) < len(todo):
-            so_far.look(out, lambda: tables.write(parts))
+        if interim is not None and len(parts) < len(todo):
+            interim.write_if_due(out, lambda: tables.write(parts))
     rows = tables.write(parts)
     shutil.rmtree(out / "parts")
     return rows
 
 
-def _jobs(experiment: Experiment, settings: list[Setting], out: Path) -> list[Job]:
-    """Every run, in the order of settings."""
+def _jobs(experiment: Experiment, settings: list[GridSetting], out: Path) -> list[Job]:
+    """Return a job for every run, in the order of settings."""
     return [
         Job(setting, index, seed, out / "parts" / f"{index:05d}-{seed}.arrow")
         for index, setting in enumerate(settings)
@@ -117,13 +117,13 @@ def _jobs(experiment: Experiment, settings: list[Setting], out: Path) -> list[Jo
 
 
 def _seed_by_seed(todo: list[Job], seeds: list[int]) -> list[Job]:
-    """What is known of the whole grid grows; a recorded trace is read once."""
+    """Order jobs seed by seed, so that early results cover the whole grid; traces are grouped, to be read once."""
     position = {seed: n for n, seed in enumerate(seeds)}
     return sorted(todo, key=lambda job: (str(job.setting.experiment.trace), position[job.seed]))
 
 
-def runnable(settings: list[Setting]) -> dict[str, list[PolicySettings]]:
-    """Which policies each setting runs; one that no setting can run is an error."""
+def runnable(settings: list[GridSetting]) -> dict[str, list[PolicySettings]]:
+    """Return the policies of each setting; raise ConfigError for one that no setting can run."""
     fitting = {setting.name: [p for p in setting.experiment.policies if handles(p, setting)] for setting in settings}
     running = {policy.title for chosen in fitting.values() for policy in chosen}
     for policy in policies_of(settings).values():
@@ -141,7 +141,7 @@ def _listed(words: Iterable[str]) -> str:
     return " or ".join(sorted(words))
 
 
-def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
+def _performed(todo: list[Job], jobs: int) -> Iterator[RunPart]:
     if min(jobs, len(todo)) <= 1:
         yield from map(perform, todo)
         return
@@ -165,7 +165,7 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
 
 
 def follow_parent() -> None:
-    """A process of the pool leaves interrupts to its parent, and ends with it even where that was killed."""
+    """Make a process of the pool ignore interrupts and end with its parent, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None

@@ -1,4 +1,4 @@
-"""What an experiment is: one validated model behind the YAML files in configs/ and the options of `simulate`.
+"""The config of an experiment: one validated model behind the YAML files in configs/ and the options of `simulate`.
 
 Every key has a default, 002's own where 002 says one. A list where one value is expected means a grid; `sweep` does the
 same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
@@ -31,7 +31,7 @@ from freshkeeper.simulator.world.world import RemoteSettings
 
 
 def _listed(value: object) -> object:
-    """A grid of one value, or of several with commas."""
+    """Split a grid of several values with commas."""
     return value if isinstance(value, list | tuple) else value.split(",") if isinstance(value, str) else [value]
 
 
@@ -65,7 +65,7 @@ class PolicySettings(BaseModel):
         return self.label or (f"{self.name}({written})" if written else self.name)
 
     def make(self) -> Policy:
-        """A new one, for one run."""
+        """Make a new policy, for one run."""
         return make(self.name, self.settings)
 
 
@@ -77,7 +77,7 @@ def _policies(value: object) -> object:
 
 
 class Experiment(BaseModel):
-    """One experiment: what runs, against what, how often."""
+    """An experiment: policies, workload or trace, settings and seeds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -179,8 +179,8 @@ class Experiment(BaseModel):
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One point of the grid: the experiment with all lists resolved."""
+class GridSetting:
+    """A point of the grid: the experiment with all lists resolved."""
 
     name: str
     varied: dict[str, Any]
@@ -190,21 +190,21 @@ class Setting:
     rule: BudgetRule
 
     @property
-    def swept(self) -> str:
-        """The name without what every table has a column for."""
+    def sweep_name(self) -> str:
+        """The name without the keys that have columns of their own in every table."""
         rest = {key: value for key, value in self.varied.items() if key not in GRID_KEYS}
-        return _named(rest) if rest else ""
+        return _setting_name(rest) if rest else ""
 
     def window(self, t0: int) -> WindowSpec:
-        """The window from its first arrival on."""
+        """Return the window, which begins with the first arrival."""
         chosen = self.experiment
         return WindowSpec(chosen.window, chosen.step, t0, chosen.closure)
 
 
-def settings_of(experiment: Experiment) -> list[Setting]:
-    """The whole grid: swept keys, cases, knowledge levels, budgets and banks."""
-    found: list[Setting] = []
-    for varied, point in _swept(experiment):
+def settings_of(experiment: Experiment) -> list[GridSetting]:
+    """Return the whole grid: swept keys, cases, knowledge levels, budgets and banks."""
+    found: list[GridSetting] = []
+    for varied, point in _sweep_points(experiment):
         for case, knowledge, budget, bank in product(point.case, point.knowledge, point.budget, point.bank):
             span = -(-point.window // point.step)
             rule = BudgetRule.of(budget, budget * span if bank == "window" else bank)
@@ -216,14 +216,14 @@ def settings_of(experiment: Experiment) -> list[Setting]:
             }
             listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
             whole = {**varied, **listed}
-            found.append(Setting(_named(whole), whole, point, case, knowledge, rule))
+            found.append(GridSetting(_setting_name(whole), whole, point, case, knowledge, rule))
     names = [setting.name for setting in found]
     if doubled := next((name for name in names if names.count(name) > 1), ""):
         raise ConfigError(f"two settings are called {doubled!r}; every value of a list or a sweep must differ")
     return found
 
 
-def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]]:
+def _sweep_points(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]]:
     keys = list(experiment.sweep)
     plain = experiment.model_dump(mode="json", exclude={"sweep"}, exclude_unset=True)
     for values in product(*experiment.sweep.values()):
@@ -232,7 +232,7 @@ def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]
 
 
 def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
-    """A validated experiment from plain data, with some dotted keys changed; a trace takes a workload's place."""
+    """Validate plain data as an experiment, with some dotted keys changed; a trace replaces a workload."""
     plain = deepcopy(dict(data))
     if changes and changes.get("trace"):
         plain.pop("workload", None)
@@ -252,7 +252,7 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
 
 
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
-    """An experiment from a YAML file; traces in it are found beside the file."""
+    """Read an experiment from a YAML file; paths of traces are relative to the file."""
     path = or_named(path)
     if not path.exists():
         raise ConfigError(
@@ -271,7 +271,7 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
 
 
 def _resolve_traces(keys: object, place: Path) -> None:
-    """The trace, or the traces of a sweep, as seen from where the config is."""
+    """Resolve the paths of traces against the directory of the config."""
     if not isinstance(keys, dict):
         return
     written = keys.get("trace")
@@ -281,7 +281,7 @@ def _resolve_traces(keys: object, place: Path) -> None:
         keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
 
 
-def _named(varied: dict[str, Any]) -> str:
+def _setting_name(varied: dict[str, Any]) -> str:
     return ",".join(f"{key.split('.')[-1]}={_word(value)}" for key, value in varied.items()) or "default"
 
 
@@ -302,5 +302,5 @@ Try: freshkeeper simulate configs/reference.yaml"""
 
 
 def reference() -> str:
-    """A config with every key, its default and its meaning."""
+    """Return a config with every key, its default and its meaning."""
     return written(HEAD, Experiment())

@@ -17,7 +17,7 @@ class Runs:
     ready: Path | None = None
 
     def of(self, name: str) -> Path:
-        """The run of a config that comes along, as fig2a, or of a file."""
+        """Return the run of a shipped config, as fig2a, or of a file."""
         if self.ready is not None and (self.ready / name).is_dir():
             return self.ready / name
         made = self.place / name
@@ -27,7 +27,7 @@ class Runs:
 
 
 def freshness_table(run: Path) -> list[list[str]]:
-    """Settings down, policies across, the bound last, in percent, the head first; an asterisk is over the budget."""
+    """Return freshness in percent: a header, then settings by policies, the bound last; * is over the budget."""
     rows = read_summary(run / "summary.csv")
     settings, policies = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("setting", "policy"))
     found = {(row.setting, row.policy): row for row in rows}

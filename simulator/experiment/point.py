@@ -1,4 +1,4 @@
-"""One point of the frontier: what a policy or a cache keeps fresh with so many requests."""
+"""Points of the frontier: the freshness of a policy or a cache, and its requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BLOCKS, LEAST_IN_BLOCK = 20, 8
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSeries:
-    """What happened at every evaluation; `arrived` are the answers of what came since the one before."""
+    """Requests and answers of every evaluation; `arrived` are answers of what came since the previous one."""
 
     requests: Floats
     answers: Floats
@@ -25,7 +25,7 @@ class EvaluationSeries:
 
     @classmethod
     def of(cls, rows: list[tuple[float, float, float, float, float]]) -> "EvaluationSeries":
-        """One row per evaluation, in the order of the columns."""
+        """Make a series of one row per evaluation, in the order of the columns."""
         return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
 
@@ -53,11 +53,11 @@ class MeasuredPoint:
     """whether every seed draws a trace of its own; else seeds break ties alone, and intervals are over time"""
 
     def point(self, curve: str, knob: float) -> Point:
-        """The numbers of a curve where its knob stands here."""
+        """Return the point of a curve at this setting of its knob."""
         return Point(curve, knob, self.requests, self._estimate(False), self._estimate(True))
 
     def ahead(self, other: "MeasuredPoint") -> Estimate:
-        """How much more of the answers is fresh than of the other's, in pairs of seeds or of blocks of time."""
+        """Estimate by how much more answers are fresh than the other's, paired by seeds or blocks of time."""
         return estimate(self._parts(False) - other._parts(False))
 
     @property
@@ -76,7 +76,7 @@ class MeasuredPoint:
         return Estimate(float(np.nanmean(each)) if each else nan, spread.half, spread.seeds)
 
     def _parts(self, arrived: bool) -> Floats:
-        """What varies: seeds that drew traces of their own, else blocks of time, means over seeds."""
+        """Return freshness by seed if seeds drew traces, or by block of time (means over seeds)."""
         if self.drawn and len(self.series) > 1:
             return np.array(
                 [_pooled(one, self.warm_up) if arrived else _share(one, self.warm_up) for one in self.series]
@@ -100,7 +100,7 @@ def _pooled(series: EvaluationSeries, warm_up: int) -> float:
 
 
 def _blocks(series: EvaluationSeries, warm_up: int, arrived: bool) -> Floats:
-    """The freshness of successive stretches of time, equally many evaluations each."""
+    """Return the freshness of successive stretches with equally many evaluations."""
     whole, part = (series.arrived, series.arrived_fresh) if arrived else (series.answers, series.fresh)
     counted = np.flatnonzero((np.arange(whole.size) >= warm_up) & (whole > 0))
     number = min(BLOCKS, counted.size // LEAST_IN_BLOCK)

@@ -1,4 +1,4 @@
-"""What if: the same arrivals and changes under other policies, budgets and knowledge.
+"""Replays: recorded arrivals and changes under other policies, budgets and knowledge.
 
 What is replayed is a trace, what run.json of a run says it was made of, or a recorded journal as far as it tells.
 """
@@ -22,14 +22,14 @@ Changes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Replay:
-    """What is to be run, and what a reader has to know of it."""
+    """The experiment to run, and notes for the reader."""
 
     experiment: Experiment
     notes: list[str] = field(default_factory=list)
 
 
 def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> Replay:
-    """The experiment that replays a directory with some keys changed; a journal's trace is written to `trace`."""
+    """Return the experiment that replays a directory with some keys changed; write a journal's trace to `trace`."""
     if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
         return _of_trace(place, changes)
     about = About.read(place) or About()
@@ -44,7 +44,7 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
 
 
 def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, float], Row | None]:
-    """For every policy, case, knowledge and bank the row with the least budget that is as fresh as asked, or none."""
+    """Return per policy, case, knowledge and bank the row with the least budget that keeps the target, or None."""
     found: dict[tuple[str, str, str, float], Row | None] = {}
     for row in sorted(rows, key=lambda row: row.budget):
         whose = (row.policy, row.case, row.knowledge, row.bank)
@@ -54,7 +54,7 @@ def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, fl
 
 
 def _of_trace(place: Path, changes: Changes) -> Replay:
-    """A trace under the window that was given, or the one that its arrivals suggest."""
+    """Replay a trace under the given window, or the one that its arrivals suggest."""
     given = resolve({}, {key: changes[key] for key in ("window", "step") if key in changes})
     step = given.step if "step" in changes else suggested_step(read_trace(place))
     window = given.window if "window" in changes else STEPS_PER_WINDOW * step
@@ -64,13 +64,13 @@ def _of_trace(place: Path, changes: Changes) -> Replay:
 
 
 def _evaluated(experiment: Experiment, why: str) -> str:
-    """The window in words."""
+    """Describe the window in words."""
     said = f"Window {to_unit(experiment.window)}, step {to_unit(experiment.step)}"
     return f"{said}: {why}." if why else f"{said}."
 
 
 def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
-    """The run's own config; what it has as a default is left out, so that it does not count as given."""
+    """Return the run's config; defaults are left out, so that they do not count as given."""
     if config.get("trace"):
         config = {key: value for key, value in config.items() if key != "workload"}
         if not Path(config["trace"]).is_dir():

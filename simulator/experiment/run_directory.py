@@ -27,7 +27,7 @@ WORDS = ("case", "knowledge", "setting", "policy")
 
 @dataclass(frozen=True, order=True)
 class Series:
-    """What is never mixed: one policy in one setting, case and level of knowledge."""
+    """A policy in one setting, case and level of knowledge: tables never mix two series."""
 
     case: str
     knowledge: str
@@ -60,11 +60,11 @@ class Evaluations:
 
     @cached_property
     def bounds(self) -> Ints:
-        """Where each series begins, and the end."""
+        """The first row of each series, and the end."""
         return np.searchsorted(self.of, np.arange(len(self.series) + 1)).astype(np.int64)
 
     def rows(self, series: int) -> slice:
-        """The rows of one series."""
+        """Return the rows of one series."""
         return slice(int(self.bounds[series]), int(self.bounds[series + 1]))
 
 
@@ -80,11 +80,11 @@ class Run:
     baselines: list[Baseline] = field(default_factory=list)
 
     def setting(self, name: str) -> Setting:
-        """What is known of a setting."""
+        """Return the setting of a name as run.json describes it."""
         return self.about.settings.get(name, Setting())
 
     def contender(self, label: str) -> Contender:
-        """What is known of a policy; where run.json does not say, the label is its name and bounds are known by it."""
+        """Return a policy as run.json describes it, or by its label, from which bounds are recognised."""
         known = self.about.policies.get(label)
         return known or Contender(name=label, is_bound=label in ("clairvoyant", "unlimited"))
 
@@ -149,7 +149,7 @@ def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
 
 
 def _series(table: "pa.Table", about: About) -> tuple[list[Series], Ints]:
-    """Which series there are and which one each row is of; settings and policies in the order of run.json."""
+    """Return the series, and the series of each row; settings and policies are in the order of run.json."""
     labels = [words(table, name) for name in WORDS]
     present, of = np.unique(np.stack([codes for _, codes in labels]), axis=1, return_inverse=True)
     found = []

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
+from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.summary import of_seed
 from freshkeeper.simulator.experiment.task import Outcome, Task
 from freshkeeper.simulator.experiment.ttl_caches.cache_baselines import cache_baselines
@@ -38,8 +38,8 @@ UNPACKED = ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(frozen=True)
-class Part:
-    """What is known of a finished run without opening its tables."""
+class RunPart:
+    """The summary of a finished run, without its tables."""
 
     index: int
     seed: int
@@ -55,76 +55,76 @@ class Part:
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be done in some process."""
+    """A run to be done in some process."""
 
-    setting: Setting
+    setting: GridSetting
     index: int
     seed: int
     place: Path
 
 
-Made = dict[str, str | bytes | None]
-"""A part as a row of a file: what is known of it as JSON, and its tables."""
+PartRow = dict[str, str | bytes | None]
+"""A part as a row of a file: its summary as JSON, and its tables."""
 
 
-def perform(job: Job) -> Part:
-    """Do one run, and write a file of its own."""
-    return write_parts(job.place, content([made(job, recorded_trace)]))[0]
+def perform(job: Job) -> RunPart:
+    """Do one run, and write it as a file."""
+    return write_parts(job.place, content([perform_row(job, recorded_trace)]))[0]
 
 
-def made(job: Job, recorded: Callable[[Path], Trace]) -> Made:
-    """Do one run; `recorded` knows traces."""
+def perform_row(job: Job, recorded: Callable[[Path], Trace]) -> PartRow:
+    """Do one run and return it as a row; `recorded` reads traces."""
     setting = job.setting
     task = Task(setting, job.seed, *_trace(setting, job.seed, recorded))
     outcomes = [task.run(policy) for policy in setting.experiment.policies if handles(policy, setting)]
     bound, why = task.bound()
     numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
-    part = Part(job.index, job.seed, numbers, bound, why, *cache_baselines(task))
+    part = RunPart(job.index, job.seed, numbers, bound, why, *cache_baselines(task))
     return {"part": json.dumps(asdict(part)), **{name: _packed(tables) for name, tables in _tables(task, outcomes)}}
 
 
-def content(rows: list[Made]) -> bytes:
-    """A file of several parts."""
+def content(rows: list[PartRow]) -> bytes:
+    """Return the bytes of a file of several parts."""
     return _packed([pa.Table.from_pylist(rows, SCHEMA)], ipc.IpcWriteOptions())
 
 
-def write_parts(place: Path, parts: bytes) -> list[Part]:
-    """What is known of the parts in a file; a kill leaves all of them or none."""
+def write_parts(place: Path, parts: bytes) -> list[RunPart]:
+    """Write a file of parts and return their summaries; a kill leaves all of them or none."""
     with whole(place) as unfinished:
         unfinished.write_bytes(parts)
     return read_parts(place)
 
 
-def read_parts(file: Path) -> list[Part]:
-    """What is known of finished runs."""
+def read_parts(file: Path) -> list[RunPart]:
+    """Read the summaries of finished runs."""
     texts = opened(file)["part"].to_pylist()
-    return [replace(Part(**json.loads(text)), file=str(file), row=row) for row, text in enumerate(texts)]
+    return [replace(RunPart(**json.loads(text)), file=str(file), row=row) for row, text in enumerate(texts)]
 
 
 def task_of(experiment: Experiment, index: int, seed: int) -> Task:
-    """One setting of an experiment with one seed, and its trace."""
+    """Return the task of one setting and one seed."""
     setting = settings_of(experiment)[index]
     return Task(setting, seed, *_trace(setting, seed, recorded_trace))
 
 
 def opened(file: Path | str) -> pa.Table:
-    """The parts of a file, which are read when they are looked at."""
+    """Open the parts of a file; tables are read when they are accessed."""
     return ipc.open_file(pa.memory_map(str(file))).read_all()
 
 
 def unpacked(table: pa.Buffer) -> pa.Table:
-    """One table of a part."""
+    """Unpack one table of a part."""
     return ipc.open_file(table, options=UNPACKED).read_all()
 
 
-def handles(policy: PolicySettings, setting: Setting) -> bool:
-    """Whether a setting runs a policy."""
+def handles(policy: PolicySettings, setting: GridSetting) -> bool:
+    """Tell whether a setting runs a policy."""
     kind = find(policy.name)
     return setting.case in kind.cases and setting.knowledge in kind.knowledge
 
 
-def _trace(setting: Setting, seed: int, recorded: Callable[[Path], Trace]) -> tuple[Trace, int]:
-    """The trace of a seed, and how many evaluations it gets."""
+def _trace(setting: GridSetting, seed: int, recorded: Callable[[Path], Trace]) -> tuple[Trace, int]:
+    """Return the trace of a seed, and its number of evaluations."""
     chosen = setting.experiment
     if chosen.trace is None:
         given = "duration_ms" in chosen.workload.model_fields_set
@@ -137,7 +137,7 @@ def _trace(setting: Setting, seed: int, recorded: Callable[[Path], Trace]) -> tu
 
 
 def evaluations_of(chosen: Experiment, trace: Trace) -> int:
-    """As many as a recorded trace has steps, where it is not said how many; so many that no run ends are a slip."""
+    """Return the number of evaluations: as given, or the steps of the trace; refuse a number that never ends."""
     whole = max(1, int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step)
     if chosen.evaluations is None and whole > MOST_EVALUATIONS:
         step = suggested_step(trace)
@@ -151,7 +151,7 @@ def evaluations_of(chosen: Experiment, trace: Trace) -> int:
 
 @lru_cache(maxsize=2)
 def recorded_trace(path: Path) -> Trace:
-    """A trace of this machine."""
+    """Read a trace, and keep the last ones in memory."""
     return read_trace(path)
 
 

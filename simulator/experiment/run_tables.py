@@ -16,11 +16,11 @@ from freshkeeper.maintenance.journal import journal, run_json
 from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
-from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting
-from freshkeeper.simulator.experiment.run_parts import TABLES, Job, Part, opened, unpacked
+from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings
+from freshkeeper.simulator.experiment.run_parts import TABLES, Job, RunPart, opened, unpacked
 from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, write_summary
 
-Parts = Mapping[tuple[int, int], Part]
+Parts = Mapping[tuple[int, int], RunPart]
 """by setting and seed"""
 ROWS = 1 << 17
 """From so many on they are written: memory holds one large part, or many small ones, which are read as one."""
@@ -30,18 +30,18 @@ OPEN = 64
 
 @dataclass(frozen=True)
 class RunTables:
-    """What is made of an experiment's parts."""
+    """The tables of a run directory, made from the parts of an experiment."""
 
     experiment: Experiment
-    settings: list[Setting]
+    settings: list[GridSetting]
     policies: dict[str, list[PolicySettings]]
     out: Path
     command: str
     todo: list[Job]
 
     def write(self, parts: Parts) -> list[Row]:
-        """Everything: tables, baselines.csv, summary.csv and, when the others are there, run.json."""
-        of: dict[int, list[Part]] = defaultdict(list)
+        """Write everything: tables, baselines.csv, summary.csv and, last, run.json."""
+        of: dict[int, list[RunPart]] = defaultdict(list)
         for job in self.todo:
             if part := parts.get((job.index, job.seed)):
                 of[job.index].append(part)
@@ -69,16 +69,16 @@ class RunTables:
             bound=BoundNote(included=bool(parts) and not why, reason=why),
         ).write(self.out, 0o666)
 
-    def _rows(self, of: Mapping[int, list[Part]]) -> list[Row]:
+    def _rows(self, of: Mapping[int, list[RunPart]]) -> list[Row]:
         each = [(self.settings[index], of[index]) for index in sorted(of)]
         return [_row(setting, policy, parts) for setting, parts in each for policy in self.policies[setting.name]]
 
-    def _baselines(self, of: Mapping[int, list[Part]]) -> list[Baseline]:
+    def _baselines(self, of: Mapping[int, list[RunPart]]) -> list[Baseline]:
         every = [baselines_of(self.settings[index], [part.baselines for part in of[index]]) for index in sorted(of)]
         return [row for rows in every for row in rows]
 
 
-def _merge(out: Path, name: str, parts: Sequence[Part]) -> None:
+def _merge(out: Path, name: str, parts: Sequence[RunPart]) -> None:
     """Part by part, in their order; no file where none has the table."""
     tables = _gathered(parts, name)
     first = next(tables, None)
@@ -92,8 +92,8 @@ def _merge(out: Path, name: str, parts: Sequence[Part]) -> None:
             writer.write_table(table)
 
 
-def _gathered(parts: Sequence[Part], name: str) -> Iterator[pa.Table]:
-    """The tables of those that have it, small ones together."""
+def _gathered(parts: Sequence[RunPart], name: str) -> Iterator[pa.Table]:
+    """Yield the tables of all parts that have one, small ones together."""
     files = lru_cache(OPEN)(opened)
     held: list[pa.Table] = []
     rows = 0
@@ -110,12 +110,12 @@ def _gathered(parts: Sequence[Part], name: str) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def policies_of(settings: list[Setting]) -> dict[str, PolicySettings]:
+def policies_of(settings: list[GridSetting]) -> dict[str, PolicySettings]:
     """Every policy of the run by title."""
     return {policy.title: policy for setting in settings for policy in setting.experiment.policies}
 
 
-def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
+def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> Row:
     numbers = [part.numbers[policy.title] for part in parts]
     freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
     fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
@@ -144,7 +144,7 @@ def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
     )
 
 
-def _described(setting: Setting) -> run_json.Setting:
+def _described(setting: GridSetting) -> run_json.Setting:
     chosen, rule = setting.experiment, setting.rule
     return run_json.Setting(
         varied=setting.varied, budget=float(rule.per_evaluation), bank=float(rule.bank), case=setting.case.value,
@@ -162,6 +162,6 @@ def _declared(policy: PolicySettings) -> Contender:
 
 
 def plain(experiment: Experiment) -> dict[str, Any]:
-    """What was run; where it ran is no part of it."""
+    """Return the experiment as plain data, without where it ran."""
     plain: dict[str, Any] = experiment.model_dump(mode="json", exclude={"spark"})
     return plain

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from freshkeeper.maintenance.analysis.ship import settled, ship
 from freshkeeper.maintenance.analysis.spark_session import first_words
 from freshkeeper.maintenance.base.errors import FreshkeeperError
-from freshkeeper.simulator.experiment.run_parts import Job, Made, Part, content, made, write_parts
+from freshkeeper.simulator.experiment.run_parts import Job, PartRow, RunPart, content, perform_row, write_parts
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 
 if TYPE_CHECKING:
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_RUNS = 400
-"""So many are sent to one task; each is some kilobytes."""
-LEAST = 0.15
-"""The share of a task's time that the last ones are given runs for, rather than one each."""
+"""The most runs sent to one task; each takes some kilobytes."""
+LAST_TASK_SHARE = 0.15
+"""The share of a task's time for which the last tasks get runs, rather than one run each."""
 
 
 @dataclass(frozen=True)
-class OnSpark:
-    """Does runs on a session, in as many tasks at once as it has cores."""
+class SparkRuns:
+    """Does runs on a Spark session, in as many tasks at once as it has cores."""
 
     spark: "SparkSession"
     task_s: float = 2.0
     """how long a task goes on beginning runs"""
 
-    def __call__(self, todo: list[Job]) -> Iterator[Part]:
-        """The parts, in the order in which they are finished."""
+    def __call__(self, todo: list[Job]) -> Iterator[RunPart]:
+        """Yield the parts in the order in which they finish."""
         waiting = deque(todo)
         if not waiting:
             return
@@ -56,17 +56,17 @@ class OnSpark:
         )
         group, most = str(uuid4()), 2 * context.defaultParallelism  # a core that is done has its next task there
         pool = ThreadPoolExecutor(most)
-        running: set[Future[tuple[list[Part], list[Job], float]]] = set()
+        running: set[Future[tuple[list[RunPart], list[Job], float]]] = set()
         least = 1
         try:
             while waiting or running:
                 while waiting and len(running) < most:
-                    running.add(pool.submit(self._done, _next(waiting, most, least), traces, group))
+                    running.add(pool.submit(self._run_task, _next(waiting, most, least), traces, group))
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     parts, left, seconds = future.result()
                     waiting.extendleft(reversed(left))
-                    least = int(LEAST * self.task_s * len(parts) / seconds)
+                    least = int(LAST_TASK_SHARE * self.task_s * len(parts) / seconds)
                 yield from (part for future in finished for part in future.result()[0])
         finally:
             context.cancelJobGroup(group)
@@ -74,14 +74,14 @@ class OnSpark:
             traces.destroy()
 
     def _ship(self, waiting: deque[Job]) -> None:
-        """Our code, and that of policies that are written as module:Class."""
+        """Ship freshkeeper and the modules of policies given as module:Class."""
         policies = {policy.name for job in waiting for policy in job.setting.experiment.policies}
         ship(self.spark, ["freshkeeper", *{re.split("[.:]", name)[0] for name in policies if ":" in name}])
 
-    def _done(
+    def _run_task(
         self, jobs: list[Job], traces: "Broadcast[dict[Path, Trace]]", group: str
-    ) -> tuple[list[Part], list[Job], float]:
-        """What one task on some executor did, what it left, and how long it took."""
+    ) -> tuple[list[RunPart], list[Job], float]:
+        """Run one task; return its parts, the jobs it left, and the seconds it took."""
         context, first = self.spark.sparkContext, jobs[0]
         context.setJobGroup(group, f"from setting {first.index}, seed {first.seed} on", interruptOnCancel=True)
         try:
@@ -97,7 +97,7 @@ class OnSpark:
 
 
 def _next(waiting: deque[Job], tasks: int, least: int) -> list[Job]:
-    """What one task is sent: no more than leaves something for all others, up to the end."""
+    """Take the jobs of the next task, few enough to leave some for all other tasks."""
     many = min(MOST_RUNS, len(waiting), max(least, len(waiting) // tasks + 1))
     return [waiting.popleft() for _ in range(many)]
 
@@ -105,12 +105,12 @@ def _next(waiting: deque[Job], tasks: int, least: int) -> list[Job]:
 def _answer(
     jobs: list[Job], traces: "Broadcast[dict[Path, Trace]]", seconds: float
 ) -> tuple[bytes, float] | FreshkeeperError:
-    """On an executor: a file of the first parts, at least of one, and the time; or what a person has to be told."""
-    found: list[Made] = []
+    """Do jobs on an executor for `seconds`; return the file of their parts and the time, or an error to report."""
+    found: list[PartRow] = []
     began = time.monotonic()
     for job in jobs:
         try:
-            found.append(made(job, traces.value.__getitem__))
+            found.append(perform_row(job, traces.value.__getitem__))
         except FreshkeeperError as error:
             if not found:
                 return error

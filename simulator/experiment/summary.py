@@ -23,7 +23,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Row:
-    """What `simulate --json` prints per setting and policy, and summary.csv holds."""
+    """A row of summary.csv, and of `simulate --json`: one setting and policy."""
 
     setting: str
     policy: str
@@ -54,7 +54,7 @@ def of_seed(evaluations: pa.Table) -> dict[str, float | None]:
 
 
 def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
-    """The mean and the half-width of its 95 % interval over seeds (Student's t); None where it cannot be said."""
+    """Return the mean and the half-width of its 95 % interval over seeds (Student's t), or None if unknown."""
     found = estimate(np.asarray(values, dtype=np.float64))
     return None if isnan(found.mean) else found.mean, None if isnan(found.half) else found.half
 
@@ -65,7 +65,7 @@ def write_summary(path: Path, rows: Sequence[Row]) -> None:
 
 
 def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
-    """A table with a column for each field."""
+    """Write a CSV file with a column for each field."""
     with whole(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, [part.name for part in fields(kind)])
         writer.writeheader()
@@ -74,12 +74,12 @@ def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[Data
 
 
 def read_summary(path: Path) -> list[Row]:
-    """The rows of a summary.csv."""
+    """Read the rows of a summary.csv."""
     return read_rows(path, Row)
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """The rows of such a table; what is empty is not known."""
+    """Read the rows of such a file; empty means unknown."""
     row = TypeAdapter(kind)
     with path.open(newline="") as file:
         read = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""One setting with one seed: the same trace for every policy, so that policies are compared in pairs."""
+"""Tasks: one setting with one seed and one trace for all policies, so that policies are compared in pairs."""
 
 import time
 import warnings
@@ -19,7 +19,7 @@ from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future
-from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting
+from freshkeeper.simulator.experiment.experiment_config import GridSetting, PolicySettings
 from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
@@ -33,7 +33,7 @@ ANSWERS_FOR_A_BOUND = 300_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one policy did in one setting with one seed."""
+    """The results of one policy in one setting with one seed."""
 
     policy: str
     tables: dict[str, pa.Table]
@@ -50,20 +50,20 @@ class Outcome:
 class Task:
     """A setting, a seed and its trace."""
 
-    setting: Setting
+    setting: GridSetting
     seed: int
     trace: Trace
     evaluations: int
 
     @cached_property
     def graph(self) -> Graph:
-        """All edges of the trace."""
+        """The graph of all edges of the trace."""
         edges = self.trace.edges
         return Graph.from_edges(edges.sn, edges.sr, self.trace.sns, self.trace.srs)
 
     @cached_property
     def future(self) -> Future:
-        """What a clairvoyant sees."""
+        """The future, as a clairvoyant policy sees it."""
         setting = self.setting
         return future_of(
             self.trace, self.graph, schedule_of(self.trace), setting.window(self.trace.t0), self.evaluations,
@@ -72,11 +72,11 @@ class Task:
 
     @property
     def warm_up(self) -> int:
-        """How many evaluations do not count."""
+        """The number of evaluations that do not count."""
         return int(self.setting.experiment.warm_up * self.evaluations)
 
     def bound(self) -> tuple[float | None, str]:
-        """The clairvoyant bound on the headline, or why there is none."""
+        """Compute the clairvoyant bound on freshness, or say why there is none."""
         wanted = self.setting.experiment.bound
         if wanted == "never":
             return None, "it was not asked for"
@@ -122,7 +122,7 @@ class Task:
         )  # fmt: skip
 
     def changes(self) -> pa.Table:
-        """The truth about changes, for the journal."""
+        """Return the true changes, for the journal."""
         window = self.setting.window(self.trace.t0)
         t_ms, sr = schedule_of(self.trace).changes(window.start, window.instant(self.evaluations))
         setting, seed = [self.setting.name] * sr.size, np.full(sr.size, self.seed)
@@ -131,7 +131,7 @@ class Task:
         )
 
     def world(self, policy: Policy) -> tuple[World, SimulatedTruth]:
-        """The world that a policy is put into, and the truth about it."""
+        """Return the world for a policy, and the truth about it."""
         setting, trace = self.setting, self.trace
         truth = SimulatedTruth(schedule_of(trace), self.graph)
         published = setting.knowledge is Knowledge.PUBLISHED
@@ -178,10 +178,10 @@ class Task:
 
 
 def _labels(labels: Labels, numbers: Sequence[Hashable] | Ints) -> list[str]:
-    """The ids of a trace."""
+    """Return the ids of a trace for these numbers."""
     return [str(label) for label in labels[np.array(numbers, np.int64)]]
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """By evaluation; what belongs to one stays as it came."""
+    """Sort rows by evaluation; rows of one evaluation keep their order."""
     return table.take(np.argsort(table["k"].to_numpy(), kind="stable"))

@@ -25,7 +25,7 @@ ADDRESS = "http://source/trains"
 
 @dataclass(frozen=True)
 class Way:
-    """One way to annotate and to read."""
+    """A way to annotate and to read."""
 
     style: Style
     history: History
@@ -34,7 +34,7 @@ class Way:
 
 @dataclass(frozen=True)
 class EvaluationCost:
-    """What one evaluation took."""
+    """The cost of one evaluation."""
 
     way: Way
     evaluation: int
@@ -57,7 +57,7 @@ class InProcess(ConnectionPool):
     """seconds of processor time at the server"""
 
     def exchange(self, call: Call, deadline: Deadline) -> Answer:
-        """One request, of which nothing is sent."""
+        """Answer a request in this process; nothing is sent."""
         assert deadline.go()
         assert self.server is not None
         headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}

@@ -1,4 +1,4 @@
-"""What is measured of following: ways to annotate in one process, numbers of clients over real connections."""
+"""The config of experiments about following: ways to annotate, and numbers of clients over real connections."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -54,6 +54,6 @@ class FollowingExperiment(BaseModel):
 
 
 def load(path: Path, changes: Mapping[str, Any]) -> FollowingExperiment:
-    """An experiment from a YAML file, with some keys changed."""
+    """Read an experiment from a YAML file, with some keys changed."""
     plain = deepcopy(read_yaml(path)) | dict(changes)
     return validated(FollowingExperiment, plain, f"{path}: ")

@@ -1,4 +1,4 @@
-"""One experiment about following: every way to annotate, every number of clients, and what is written of it."""
+"""An experiment about following: every way to annotate, every number of clients, and its files."""
 
 from collections.abc import Callable
 from pathlib import Path

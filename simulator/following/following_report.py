@@ -1,4 +1,4 @@
-"""What was measured of following as tables (CSV), pictures (PNG) and one offline page."""
+"""The report of an experiment about following: tables (CSV), pictures (PNG) and one offline page."""
 
 import csv
 import json
@@ -20,16 +20,16 @@ from freshkeeper.simulator.following.many_clients import Load, Sample
 from freshkeeper.simulator.report import charts, page
 from freshkeeper.simulator.report.styles import LIGHT
 
-TAKEN = ("requests", "kilobytes", "client_ms", "server_ms")
-KEPT = {
+COSTS = ("requests", "kilobytes", "client_ms", "server_ms")
+HISTORY_TITLES = {
     "dropped": "what is over is dropped",
     "whole": "a history, read whole",
     "now": "a history, asked for what holds now",
 }
-FEW = 10
-"""Clients whose time is drawn over the seconds."""
-LATER = 10
-"""Evaluations at the end whose mean is told."""
+MAX_PLOTTED_CLIENTS = 10
+"""The most clients whose time is plotted over the seconds."""
+LAST_EVALUATIONS = 10
+"""Evaluations at the end over which means are taken."""
 PAPER = {
     "server": "004: never more than one percent with 200 clients, C-SPARQL and CQELS more than ten times as much on "
     "average (two Intel E5645, other hardware).",
@@ -37,13 +37,13 @@ PAPER = {
     "ways": "004: graphs take least; expirations take the same at every evaluation, intervals more and more, because a "
     "history is kept (other hardware, and times of the wall clock).",
 }
-"""What the paper says of the same."""
+"""The corresponding results of the paper."""
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture: its file, what it says, what the paper says, and how it is drawn."""
+    """A picture: its file, its caption, the paper's figure, and its specification."""
 
     key: str
     title: str
@@ -60,7 +60,7 @@ def write_report(
     loads: Sequence[Load],
     samples: Sequence[Sample],
 ) -> Path:
-    """All of it; gives the page."""
+    """Write tables, pictures and page; return the page."""
     tables = {"annotations": rows_of(ways), "clients": rows_of(loads), "clients-over-time": rows_of(samples)}
     plots = [*_of_ways(ways), *_of_clients(loads, samples)]
     with writing(out):
@@ -69,7 +69,7 @@ def write_report(
             if rows:
                 _write_csv(out / f"{name}.csv", rows)
         for plot in plots:
-            png = vl_convert.vegalite_to_png(_drawn(plot), vl_version=charts.VEGA_LITE, scale=2)
+            png = vl_convert.vegalite_to_png(_specification(plot), vl_version=charts.VEGA_LITE, scale=2)
             (out / "plots" / f"{plot.key}.png").write_bytes(png)
         return _write_page(out / "report.html", title, command, plots, later(ways))
 
@@ -87,11 +87,11 @@ def rows_of(measured: Iterable[EvaluationCost | Load | Sample]) -> Rows:
 
 
 def later(ways: Sequence[EvaluationCost]) -> Rows:
-    """What an evaluation takes of each way, the mean of the last ones."""
+    """Return the mean cost of the last evaluations, by way."""
     found = []
     for way in dict.fromkeys(one.way for one in ways):
-        last = [one for one in ways if one.way == way][-LATER:]
-        means = {name: round(fmean(getattr(one, name) for one in last), 1) for name in TAKEN}
+        last = [one for one in ways if one.way == way][-LAST_EVALUATIONS:]
+        means = {name: round(fmean(getattr(one, name) for one in last), 1) for name in COSTS}
         found.append({**rows_of(last[:1])[0], **means})
         for name in ("evaluation", "rows"):
             found[-1].pop(name)
@@ -107,7 +107,7 @@ def _of_ways(ways: Sequence[EvaluationCost]) -> list[Plot]:
             for one in ways
             if one.way == Way(one.way.style, history, cached=True) and one.way.style.timing is timing
         ]
-        title = f"Client time of an evaluation: {timing}, {KEPT[history]}"
+        title = f"Client time of an evaluation: {timing}, {HISTORY_TITLES[history]}"
         drawn = _lines("evaluation", "ms of processor time")
         plots.append(Plot(f"ways-{timing}-{history}", title, PAPER["ways"], drawn, rows))
     cached = {True: "with a cache", False: "without"}
@@ -122,7 +122,7 @@ def _of_ways(ways: Sequence[EvaluationCost]) -> list[Plot]:
 
 
 def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> list[Plot]:
-    """The paper's Figure 2, and what goes over the wire."""
+    """Return the plots of the paper's Figure 2, and of bytes on the wire."""
     if not loads:
         return []
     named = {True: "with a cache", False: "without a cache"}
@@ -131,7 +131,7 @@ def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> list[Plot]:
         rows = [{"x": one.clients, "y": getattr(one, name), "name": named[one.cached]} for one in loads]
         return Plot(key, title, caption, _lines("clients", unit), rows)
 
-    few = [one.clients for one in loads if one.clients <= FEW] or [min(one.clients for one in loads)]
+    few = [one.clients for one in loads if one.clients <= MAX_PLOTTED_CLIENTS] or [min(one.clients for one in loads)]
     over_time = [{"x": s.second, "y": s.percent, "name": named[s.cached]} for s in samples if s.clients == max(few)]
     title, core = f"Client: how much of a core, each of {max(few)}", "percent of a core"
     wire = "As it goes over the wire, compressed."
@@ -162,7 +162,7 @@ def _bars() -> dict[str, Any]:
     return charts.finished(alt.layer(base.mark_bar(height=12)).properties(height=alt.Step(20)))
 
 
-def _drawn(plot: Plot) -> str:
+def _specification(plot: Plot) -> str:
     spec = {
         **plot.spec,
         "width": page.WIDTH,
@@ -181,11 +181,11 @@ def _write_csv(file: Path, rows: Rows) -> None:
 
 
 def _write_page(file: Path, title: str, command: str, plots: Sequence[Plot], table: Rows) -> Path:
-    """The pictures, and what later evaluations take."""
+    """Write the page: pictures, and the cost of later evaluations."""
     environment = Environment(loader=FileSystemLoader(page.HERE), autoescape=True, undefined=StrictUndefined)
     parts = [Markup("<h1>{}</h1>").format(title)]
     for plot in plots:
-        picture = Markup(vl_convert.vegalite_to_svg(_drawn(plot), vl_version=charts.VEGA_LITE))
+        picture = Markup(vl_convert.vegalite_to_svg(_specification(plot), vl_version=charts.VEGA_LITE))
         parts.append(Markup('<figure>{}<p class="caption">{}</p></figure>').format(picture, plot.caption))
     if table:
         parts += [Markup("<h2>An evaluation of each way, the mean of the last ones</h2>"), _table(table)]

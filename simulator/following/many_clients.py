@@ -1,4 +1,6 @@
-"""What clients cost a server and themselves: a real server in a process of its own, clients as threads of this one.
+"""The cost of many clients for a server and for themselves.
+
+The server runs in a process of its own, the clients are threads of this one.
 
 The processor time of the server is what it says of itself when it ends, that of the clients what this process took.
 Clients begin together and are all asked to go on at each expiry, as in paper 004, so that they come all at once.
@@ -28,15 +30,17 @@ from freshkeeper.maintenance.sources.fragments.fragments_over_http import Fragme
 from freshkeeper.simulator.following.following_config import FollowingExperiment
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
 
-HERE = "127.0.0.1"
-SAMPLED = 0.5
-"""Seconds between two looks at the clients' processor time."""
-SAID = re.compile(r"([\d,]+) requests, ([\d,]+) pages made, ([\d,]+) bytes sent, ([\d.]+) s of processor time")
+LOOPBACK_HOST = "127.0.0.1"
+SAMPLE_INTERVAL_S = 0.5
+"""Seconds between two samples of the clients' processor time."""
+SERVER_SUMMARY = re.compile(
+    r"([\d,]+) requests, ([\d,]+) pages made, ([\d,]+) bytes sent, ([\d.]+) s of processor time"
+)
 
 
 @dataclass(frozen=True)
-class Served:
-    """What a server says when it ends."""
+class ServerCounters:
+    """The counters that a server prints when it ends."""
 
     requests: int
     pages: int
@@ -46,7 +50,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Load:
-    """What so many clients cost."""
+    """The cost of a number of clients."""
 
     clients: int
     cached: bool
@@ -68,7 +72,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Sample:
-    """How much of a core one client took, on average, in the half second that ends here."""
+    """The mean share of a core that one client took in the half second that ends here."""
 
     clients: int
     cached: bool
@@ -78,7 +82,7 @@ class Sample:
 
 @dataclass(eq=False)
 class Crowd:
-    """What the clients that run side by side have counted together."""
+    """The counters that all clients share."""
 
     over: Event = field(default_factory=Event)
     answers: int = 0
@@ -87,7 +91,7 @@ class Crowd:
     lock: Lock = field(default_factory=Lock)
 
     def follow(self, address: str, cached: bool) -> None:
-        """One client, until it is over."""
+        """Run one client until the experiment is over."""
         client = FragmentsOverHttp(address, pool=ConnectionPool(proxies={}), cached=cached)
         query = AnnotatedQuery([AnnotatedSource(client, Style(), keep=cached)], DEPARTURES)
         following = FollowedQuery(query)
@@ -106,7 +110,7 @@ class Crowd:
 def loads(experiment: FollowingExperiment, clients: int, cached: bool) -> tuple[Load, list[Sample]]:
     """Measure one number of clients."""
     with TemporaryDirectory() as folder:
-        files = _written(experiment, Path(folder))
+        files = _write_files(experiment, Path(folder))
         crowd = Crowd()
         with _serving(*files) as (address, ended):
             threads = [Thread(target=crowd.follow, args=(address, cached), daemon=True) for _ in range(clients)]
@@ -130,14 +134,14 @@ def _sampled(clients: int, cached: bool, seconds: float) -> Iterator[Sample]:
     began, used = time.monotonic(), time.process_time()
     last = began
     while last - began < seconds:
-        time.sleep(SAMPLED)
+        time.sleep(SAMPLE_INTERVAL_S)
         now, more = time.monotonic(), time.process_time()
         yield Sample(clients, cached, round(now - began, 2), 100 * (more - used) / (now - last) / clients)
         last, used = now, more
 
 
-def _written(experiment: FollowingExperiment, folder: Path) -> tuple[Path, Path]:
-    """The files that a server serves: times begin with it."""
+def _write_files(experiment: FollowingExperiment, folder: Path) -> tuple[Path, Path]:
+    """Write the files that a server serves; times count from its start."""
     static, held = trains(experiment.trains, experiment.lasts, experiment.measured + 60_000)
     data, elements = folder / "trains.nt", folder / "delays.tsv"
     serialize(static, data, format=RdfFormat.N_TRIPLES)
@@ -148,8 +152,8 @@ def _written(experiment: FollowingExperiment, folder: Path) -> tuple[Path, Path]
 
 @contextmanager
 def _serving(data: Path, elements: Path) -> "Iterator[tuple[str, Ended]]":
-    """A server in a process of its own: its address, and what ends it and gives what it says then."""
-    with socket.create_server((HERE, 0)) as free:
+    """Start a server in a process of its own; yield its address, and what ends it and returns its counters."""
+    with socket.create_server((LOOPBACK_HOST, 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "freshkeeper", "serve-fragments", str(data), "--elements", str(elements)]
     more = ["--from-now", "--port", str(port), "--path", "/trains"]
@@ -159,7 +163,7 @@ def _serving(data: Path, elements: Path) -> "Iterator[tuple[str, Ended]]":
         first = process.stderr.readline()
         if "serving" not in first:
             raise InputError(f"the server did not begin: {first.strip()}")
-        yield f"http://{HERE}:{port}/trains", Ended(process)
+        yield f"http://{LOOPBACK_HOST}:{port}/trains", Ended(process)
     finally:
         process.kill()
         process.wait()
@@ -173,12 +177,12 @@ class Ended:
 
     process: "subprocess.Popen[str]"
 
-    def __call__(self) -> Served:
-        """What it says then."""
+    def __call__(self) -> ServerCounters:
+        """End the server and return its counters."""
         self.process.terminate()
         _, said = self.process.communicate(timeout=60)
-        found = SAID.search(said)
+        found = SERVER_SUMMARY.search(said)
         if found is None:
             raise InputError(f"the server ended with {said.strip()!r}")
         requests, pages, sent, seconds = (each.replace(",", "") for each in found.groups())
-        return Served(int(requests), int(pages), int(sent), float(seconds))
+        return ServerCounters(int(requests), int(pages), int(sent), float(seconds))

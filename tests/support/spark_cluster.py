@@ -33,8 +33,8 @@ from freshkeeper.maintenance.analysis.spark_session import spark_session
 from freshkeeper.maintenance.spark.enrich import OnCluster
 from freshkeeper.simulator.experiment.experiment import Progress, simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.experiment.run_parts import Part
-from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+from freshkeeper.simulator.experiment.run_parts import RunPart
+from freshkeeper.simulator.experiment.spark_tasks import SparkRuns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +155,7 @@ def first(place: Path, cluster: Cluster) -> None:
     """Kills itself while it simulates, and in the middle of that enriches."""
     spark = spark_session(cluster.master, SETTINGS)
 
-    def end(_part: Part, done: int, _of: int) -> None:
+    def end(_part: RunPart, done: int, _of: int) -> None:
         if done > KEPT:
             enrich(place / "killed", spark, enriched.kill_at("recorded", 3))
 
@@ -169,7 +169,7 @@ def second(place: Path, cluster: Cluster) -> None:
     before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*.arrow")}
     assert len(before) >= KEPT
 
-    def checked(part: Part, done: int, of: int) -> None:
+    def checked(part: RunPart, done: int, of: int) -> None:
         if done > len(before):
             killer(part, done, of)
         if done == of:
@@ -213,7 +213,7 @@ class InStream(StreamingQueryListener):
 
 def sweep(place: Path, spark: SparkSession, progress: Progress) -> None:
     """A simulation, from where it was."""
-    simulate(resolve(EXPERIMENT), place / "run", resume=True, performed=OnSpark(spark, task_s=0.0), progress=progress)
+    simulate(resolve(EXPERIMENT), place / "run", resume=True, performed=SparkRuns(spark, task_s=0.0), progress=progress)
 
 
 def enrich(place: Path, spark: SparkSession, reached: Callable[[str], None]) -> None:

@@ -1,6 +1,6 @@
-"""What everybody runs today, on the trace of one task: caches that set no budget, to be read beside its policies.
+"""Caches without a budget on the trace of one task, as baselines for its policies.
 
-They are worked out without a simulated world, so they cost a fraction of what a policy does.
+They need no simulated world, so they take a fraction of the time of a policy.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from freshkeeper.simulator.experiment.point import MeasuredPoint
 from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
-from freshkeeper.simulator.experiment.ttl_caches.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
+from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED, Caches
 
 MOST_READ = 20_000_000
 """SRs in the window, summed over evaluations, up to which caches are worked out: they are held in memory."""
@@ -21,7 +21,7 @@ HALVINGS = 8
 
 @dataclass(frozen=True)
 class Cache:
-    """What one cache did with one seed, over the evaluations that count."""
+    """The results of one cache with one seed, over the evaluations that count."""
 
     policy: str
     ttl_ms: float | None
@@ -30,7 +30,7 @@ class Cache:
 
 
 def cache_baselines(task: Task) -> tuple[list[dict[str, Any]], str]:
-    """The four caches as plain data, or none and why."""
+    """Return the four caches as plain data, or none and the reason."""
     if not task.setting.experiment.baselines:
         return [], "they were not asked for"
     if not task.setting.experiment.remote.instantaneous:
@@ -44,12 +44,12 @@ def cache_baselines(task: Task) -> tuple[list[dict[str, Any]], str]:
 
 
 def _caches(caches: Caches, budget: float) -> list[Cache]:
-    """The two ends, and between them those whose entries live as long as so many requests allow."""
+    """Return no-cache and fetch-once, and between them caches with the TTL that so many requests allow."""
     ttl_ms = caches.affording(budget)
     return [
         _cache(UNCACHED, None, caches.uncached),
         _cache(TTL, ttl_ms, caches.lasting(TTL, ttl_ms)),
-        _cache(AHEAD, ttl_ms, caches.lasting(AHEAD, ttl_ms)),
+        _cache(REFRESH_AHEAD, ttl_ms, caches.lasting(REFRESH_AHEAD, ttl_ms)),
         _cache(ONCE, None, caches.once),
     ]
 

@@ -17,13 +17,13 @@ from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.world.foresight import profiles
 from freshkeeper.simulator.world.truth import schedule_of
 
-FOR_EVER = 2**40
+UNLIMITED_TTL = 2**40
 """A time to live in evaluations that none outlives."""
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """What one evaluation asks the cache for: its SNs, and the SRs of each one behind the other."""
+class EvaluationReads:
+    """The reads of one evaluation: its SNs, and the SRs of each SN one after another."""
 
     sr: Ids
     starts: Ints
@@ -39,7 +39,7 @@ class Read:
     """the SRs that changed since the evaluation before"""
 
     def judged(self, fresh: Bools, case: Case) -> tuple[float, float, float, float]:
-        """All answers and the fresh ones, then those of what arrived."""
+        """Return all answers and fresh answers, then the same of what arrived."""
         if case is Case.BGP:
             whole, good = self.degree, np.add.reduceat(np.append(fresh, False).astype(np.int64), self.starts)
         else:
@@ -51,27 +51,27 @@ class Read:
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """What every evaluation of a task asks for."""
+    """The reads of every evaluation of a task."""
 
-    each: list[Read]
+    evaluations: list[EvaluationReads]
     srs: int
     case: Case
     step: int
 
     @classmethod
     def of(cls, task: Task) -> "Reads":
-        """Work it out; nothing of it depends on the cache."""
+        """Work the reads out; none depends on the cache."""
         return cls(list(_reads(task)), task.trace.srs, task.setting.case, task.setting.experiment.step)
 
     def cached(self, patience: Ints, ahead: bool = False) -> EvaluationSeries:
-        """A cache that believes a copy of SR j for less than `patience[j]` evaluations.
+        """Simulate a cache that keeps a copy of SR j for less than `patience[j]` evaluations.
 
         With `ahead` it renews what was read since it came, also where nothing reads it now.
         """
         fetched, changed = np.zeros(self.srs, np.int64), np.zeros(self.srs, np.int64)
         read_at = np.zeros(self.srs, np.int64)
         rows = []
-        for k, read in enumerate(self.each, 1):
+        for k, read in enumerate(self.evaluations, 1):
             changed[read.changed] = k
             due = np.zeros(self.srs, bool)
             known = read.sr[~read.missing]
@@ -86,7 +86,7 @@ class Reads:
         return EvaluationSeries.of(rows)
 
     def lasting(self, ttl_ms: float, ahead: bool = False) -> EvaluationSeries:
-        """A time to live that need be no multiple of the step: of the two next to it entries have one or the other.
+        """Simulate a TTL that need not be a multiple of the step: entries have one of the two nearest multiples.
 
         As evaluations are a step apart, so are the ages of copies; half of the entries having a step more than the
         others is what lies between one multiple and the next.
@@ -96,16 +96,16 @@ class Reads:
 
     @property
     def uncached(self) -> EvaluationSeries:
-        """The source is asked every time."""
+        """The series without a cache: every read is a request."""
         return self.cached(np.zeros(self.srs, np.int64))
 
     @property
     def once(self) -> EvaluationSeries:
-        """What was fetched is kept for ever."""
-        return self.cached(np.full(self.srs, FOR_EVER))
+        """The series of a cache that fetches everything once."""
+        return self.cached(np.full(self.srs, UNLIMITED_TTL))
 
 
-def _reads(task: Task) -> Iterator[Read]:
+def _reads(task: Task) -> Iterator[EvaluationReads]:
     trace, graph = task.trace, task.graph
     window = task.setting.window(trace.t0)
     held = profiles(trace, window, task.evaluations)
@@ -125,7 +125,7 @@ def _reads(task: Task) -> Iterator[Read]:
         now = window.instant(k + 1)
         _, changed = schedule.changes(before, now)
         before = now
-        yield Read(
+        yield EvaluationReads(
             graph.sn_neighbours[spread(graph.sn_start[sn], degree)], np.cumsum(degree) - degree, degree, mappings,
             np.minimum(new[sn], mappings), np.repeat(missing, degree), int(np.count_nonzero(missing)),
             np.unique(changed).astype(np.int32),
@@ -133,7 +133,7 @@ def _reads(task: Task) -> Iterator[Read]:
 
 
 def _arrived(task: Task) -> "sparse.csr_array[np.float64, tuple[int, int]]":
-    """How many mappings of each SN came between one evaluation and the next, K × SN."""
+    """Count the mappings of each SN that came between evaluations, K × SN."""
     window, trace = task.setting.window(task.trace.t0), task.trace
     rows = []
     for _, batch in trace.batches(window.instant(k) for k in range(1, task.evaluations + 1)):

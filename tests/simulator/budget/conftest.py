@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from freshkeeper.simulator.budget.answer import Answer, answer
+from freshkeeper.simulator.budget.answer import BudgetAnswer, answer
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -24,5 +24,5 @@ def ask() -> Callable[..., Question]:
 
 
 @pytest.fixture(scope="session")
-def answered() -> Answer:
+def answered() -> BudgetAnswer:
     return answer(question(), notes=["A note."])

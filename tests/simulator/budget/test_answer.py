@@ -13,10 +13,10 @@ from PIL import Image
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.budget import words
-from freshkeeper.simulator.budget.answer import Answer, answer
+from freshkeeper.simulator.budget.answer import BudgetAnswer, answer
 from freshkeeper.simulator.budget.budget_page import write
-from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.point import EvaluationSeries, MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
@@ -26,17 +26,19 @@ def fresh(asked: Question, title: str, budget: float) -> float:
     policy = next(one for one in asked.policies if one.title == title)
     tried = asked.with_budget(policy, budget)
     tasks = [task_of(tried, 0, seed) for seed in tried.seed_list]
-    return MeasuredPoint([played(task, policy) for task in tasks], tasks[0].warm_up, asked.drawn).share
+    return MeasuredPoint(
+        [run_without_journal(task, policy) for task in tasks], tasks[0].warm_up, asked.draws_traces
+    ).share
 
 
-def point_of(answered: Answer, name: str) -> Point:
+def point_of(answered: BudgetAnswer, name: str) -> Point:
     point = answered.of(name).point
     assert point is not None
     return point
 
 
 @pytest.mark.slow
-def test_the_budget_is_enough_and_the_next_smaller_is_not(answered: Answer) -> None:
+def test_the_budget_is_enough_and_the_next_smaller_is_not(answered: BudgetAnswer) -> None:
     for title in ("lru", "gain"):
         needed = answered.of(title)
         assert needed.point is not None
@@ -45,7 +47,7 @@ def test_the_budget_is_enough_and_the_next_smaller_is_not(answered: Answer) -> N
         assert fresh(answered.question, title, round(needed.point.knob - unit, 1)) < 0.85
 
 
-def test_caches_without_a_budget_stand_beside_at_the_same_freshness(answered: Answer) -> None:
+def test_caches_without_a_budget_stand_beside_at_the_same_freshness(answered: BudgetAnswer) -> None:
     for name in ("ttl", "refresh-ahead"):
         assert point_of(answered, name).freshness.mean == pytest.approx(0.85, abs=0.02)
     assert point_of(answered, "no-cache").freshness.mean == 1
@@ -54,7 +56,7 @@ def test_caches_without_a_budget_stand_beside_at_the_same_freshness(answered: An
 
 
 @pytest.mark.slow
-def test_a_ttl_cache_with_as_many_requests_is_what_policies_are_compared_with(answered: Answer) -> None:
+def test_a_ttl_cache_with_as_many_requests_is_what_policies_are_compared_with(answered: BudgetAnswer) -> None:
     needed = answered.of("gain")
     assert needed.ttl is not None
     assert needed.point is not None
@@ -65,7 +67,7 @@ def test_a_ttl_cache_with_as_many_requests_is_what_policies_are_compared_with(an
     assert needed.ahead.mean == pytest.approx(needed.point.freshness.mean - needed.ttl.freshness.mean)
 
 
-def test_the_sentence_says_requests_and_money_of_the_best_and_of_ttl(answered: Answer) -> None:
+def test_the_sentence_says_requests_and_money_of_the_best_and_of_ttl(answered: BudgetAnswer) -> None:
     best, asked = answered.best, answered.question
     assert best is not None
     assert best.point is not None
@@ -84,7 +86,7 @@ def test_what_nobody_reaches_is_said(ask: Callable[..., Question]) -> None:
 
 
 def test_the_page_has_the_sentence_the_table_the_picture_and_what_it_cannot_tell(
-    answered: Answer, tmp_path: Path
+    answered: BudgetAnswer, tmp_path: Path
 ) -> None:
     page = write(answered, tmp_path, "mine", "freshkeeper budget mine").read_text()
     assert words.lead(answered) in page
@@ -134,7 +136,7 @@ def test_policies_that_heed_no_budget_are_no_question_of_theirs() -> None:
         Question(resolve({"knowledge": "exact,learned"}), 0.9)
 
 
-def test_where_a_ttl_cache_is_cheaper_the_sentence_says_so(answered: Answer) -> None:
+def test_where_a_ttl_cache_is_cheaper_the_sentence_says_so(answered: BudgetAnswer) -> None:
     ttl = answered.of("ttl")
     cheap = replace(ttl, point=replace(point_of(answered, "ttl"), requests=0.01))
     told = replace(answered, needed=[cheap if one is ttl else one for one in answered.needed])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freshkeeper.simulator.budget.played import played
+from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, resolve
 from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.experiment.task import Task
@@ -44,7 +44,7 @@ def test_a_walk_over_the_trace_is_what_the_policy_does(
 ) -> None:
     task = small(case, start, seed)
     settings: dict[str, Any] = {"ttl_ms": steps * STEP} if policy in ("ttl", "refresh-ahead") else {}
-    lived = played(task, PolicySettings(name=policy, **settings))
+    lived = run_without_journal(task, PolicySettings(name=policy, **settings))
     walked = Reads.of(task).cached(np.full(task.trace.srs, steps), ahead)
     for column in vars(lived):
         np.testing.assert_array_equal(getattr(walked, column), getattr(lived, column), column)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.simulator.budget.played import played
+from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.point import MeasuredPoint
 from freshkeeper.simulator.experiment.run_parts import task_of
@@ -27,7 +27,9 @@ def ahead(budget: int, **keys: object) -> Estimate:
     """How much more plan keeps fresh than the TTL cache that makes as many requests."""
     chosen = resolve({"policies": "plan", "knowledge": "learned", "budget": budget, "bound": "never", **keys})
     tasks = [task_of(chosen, 0, seed) for seed in chosen.seed_list]
-    ours = MeasuredPoint([played(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None)
+    ours = MeasuredPoint(
+        [run_without_journal(task, chosen.policies[0]) for task in tasks], tasks[0].warm_up, chosen.trace is None
+    )
     caches = Caches([Reads.of(task) for task in tasks], tasks[0].warm_up, chosen.trace is None)
     theirs, point = caches.spending(ours.requests)
     assert point.requests == pytest.approx(ours.requests, rel=0.03)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.simulator.budget.budget_searches import BudgetSearches
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import least_budget
-from freshkeeper.simulator.budget.tries import Tries
 from freshkeeper.simulator.experiment.point import Point
 
 
@@ -76,6 +76,6 @@ def test_what_was_tried_is_not_tried_again_whatever_the_number_of_seeds(ask: Cal
         assert shares[0] == shares[1] == shares[3]
         return 2.0
 
-    tries = Tries(ask(policies="lru", seeds=3, evaluations=10), 1, told.append)
+    tries = BudgetSearches(ask(policies="lru", seeds=3, evaluations=10), 1, told.append)
     assert tries.search({"lru": twice()}, 1) == {"lru": 2.0}
     assert [point.knob for point in told] == [2.0, 3.0]

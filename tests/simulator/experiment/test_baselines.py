@@ -129,7 +129,7 @@ def test_where_they_cannot_be_worked_out_it_is_said_why(monkeypatch: pytest.Monk
 def test_what_would_take_long_is_never_guessed_too_small() -> None:
     for window in (1000, 4000, 9000):
         task = task_of(resolve({"workload": SMALL, "evaluations": 30, "window": window}), 0, 1)
-        assert sum(read.sr.size for read in Reads.of(task).each) <= module.most_read(task)
+        assert sum(read.sr.size for read in Reads.of(task).evaluations) <= module.most_read(task)
 
 
 def test_what_is_damaged_is_left_aside(tmp_path: Path) -> None:

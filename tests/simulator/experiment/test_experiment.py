@@ -20,8 +20,8 @@ from pyarrow import parquet
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.experiment import experiment as experiment_module
 from freshkeeper.simulator.experiment import run_parts
-from freshkeeper.simulator.experiment.experiment import SoFar, runnable, simulate
-from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting, resolve, settings_of
+from freshkeeper.simulator.experiment.experiment import InterimResults, runnable, simulate
+from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, resolve, settings_of
 from freshkeeper.simulator.experiment.summary import Row, read_summary
 from freshkeeper.simulator.report.page import write_report
 
@@ -94,7 +94,7 @@ def test_while_it_goes_on_tables_and_page_are_of_what_is_finished_and_say_so(tmp
         assert f"These are {len(told)} of 4 runs" in page
 
     swept = experiment(budget=[2, 3], seeds=2, policies="lru")
-    rows = simulate(swept, tmp_path / "run", so_far=SoFar(look, first_s=0, times=0))
+    rows = simulate(swept, tmp_path / "run", interim=InterimResults(look, first_s=0, times=0))
     assert told == [(20 * n, n, True) for n in (1, 2, 3)]
     assert "so far" not in write_report(tmp_path / "run").read_text()
     assert rows == read_summary(tmp_path / "run" / "summary.csv")
@@ -109,9 +109,9 @@ def test_what_there_is_so_far_is_put_together_in_a_twentieth_of_the_time() -> No
         written.append(now[0])
         now[0] += 2
 
-    so_far = SoFar(clock=lambda: now[0])
+    so_far = InterimResults(clock=lambda: now[0])
     while now[0] < 200:
-        so_far.look(Path("run"), write)
+        so_far.write_if_due(Path("run"), write)
         now[0] += 1
     assert written == [10, 52, 94, 136, 178]
 
@@ -130,7 +130,7 @@ def test_a_grid_is_laid_out_once_and_not_for_every_run(tmp_path: Path, monkeypat
     swept = experiment(budget=list(range(1, 11)), seeds=3, policies="lru", evaluations=2, baselines=False)
     asked: list[Experiment] = []
 
-    def counted(of: Experiment) -> list[Setting]:
+    def counted(of: Experiment) -> list[GridSetting]:
         asked.append(of)
         return settings_of(of)
 

@@ -16,12 +16,12 @@ from freshkeeper.maintenance.analysis.ship import packed
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.experiment.run_parts import Part, read_parts
+from freshkeeper.simulator.experiment.run_parts import RunPart, read_parts
 from freshkeeper.simulator.trace.trace import write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+    from freshkeeper.simulator.experiment.spark_tasks import SparkRuns
 
 pytestmark = pytest.mark.filterwarnings("default")
 TIMINGS = ("decide_us", "fetch_ms", "latency_ms")
@@ -48,13 +48,13 @@ def content(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def on_spark(spark: SparkSession) -> "OnSpark":
-    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+def on_spark(spark: SparkSession) -> "SparkRuns":
+    from freshkeeper.simulator.experiment.spark_tasks import SparkRuns
 
-    return OnSpark(spark)
+    return SparkRuns(spark)
 
 
-def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "OnSpark", tmp_path: Path) -> None:
+def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "SparkRuns", tmp_path: Path) -> None:
     experiment = resolve(
         {"workload": SMALL, "sweep": {"workload.edges": [20, 40]}, "policies": "random,gain", "budget": [2, 3],
          "knowledge": ["exact", "learned"], "evaluations": 12, "seeds": 2, "answers": True}
@@ -68,7 +68,7 @@ def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "OnSpark", 
     assert not list((tmp_path / "there").glob(".*"))
 
 
-def test_a_task_hands_back_what_it_did_not_come_to(on_spark: "OnSpark", tmp_path: Path) -> None:
+def test_a_task_hands_back_what_it_did_not_come_to(on_spark: "SparkRuns", tmp_path: Path) -> None:
     experiment = resolve({"workload": SMALL, "budget": [2, 3, 4], "policies": "lru", "evaluations": 5, "seeds": 6})
     simulate(experiment, tmp_path / "here")
     simulate(experiment, tmp_path / "one-by-one", performed=replace(on_spark, task_s=0.0))
@@ -76,7 +76,7 @@ def test_a_task_hands_back_what_it_did_not_come_to(on_spark: "OnSpark", tmp_path
 
 
 def test_what_a_task_finished_before_a_mistake_is_kept(
-    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_spark: "SparkRuns", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picky = PLUGIN.replace("picked =", "assert budget.available < 4, 'too rich'; picked =")
     (tmp_path / "picky.py").write_text(picky)
@@ -93,7 +93,7 @@ def test_what_a_task_finished_before_a_mistake_is_kept(
 
 
 def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(
-    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_spark: "SparkRuns", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
@@ -104,7 +104,7 @@ def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
-def test_what_an_earlier_run_finished_is_not_done_again(on_spark: "OnSpark", tmp_path: Path) -> None:
+def test_what_an_earlier_run_finished_is_not_done_again(on_spark: "SparkRuns", tmp_path: Path) -> None:
     experiment = resolve({"workload": SMALL, "evaluations": 12, "seeds": 3, "policies": "ibm"})
 
     def stop(part: object, done: int, of: int) -> None:
@@ -119,13 +119,13 @@ def test_what_an_earlier_run_finished_is_not_done_again(on_spark: "OnSpark", tmp
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
-def kept(finished: Path, before: int, parts: Iterator[Part]) -> Iterator[Part]:
+def kept(finished: Path, before: int, parts: Iterator[RunPart]) -> Iterator[RunPart]:
     yield from parts
     assert finished.stat().st_mtime_ns == before
 
 
 def test_what_is_wrong_with_a_task_is_said_in_one_line(
-    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_spark: "SparkRuns", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text(PLUGIN.replace("picked.size)", "picked.size, 7)"))
     monkeypatch.syspath_prepend(tmp_path)

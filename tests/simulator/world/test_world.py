@@ -23,7 +23,7 @@ from freshkeeper.policies.base import (
     Selection,
 )
 from freshkeeper.policies.registry import make
-from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting, resolve, settings_of
+from freshkeeper.simulator.experiment.experiment_config import GridSetting, PolicySettings, resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import generate
@@ -89,7 +89,7 @@ def numbers(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
 class ByHand:
     """The same simulation written down as 002 defines it: dictionaries, loops and no array."""
 
-    def __init__(self, setting: Setting, trace: Trace, order: str, late: bool = False, fails: bool = False) -> None:
+    def __init__(self, setting: GridSetting, trace: Trace, order: str, late: bool = False, fails: bool = False) -> None:
         self.setting, self.order, self.late, self.fails = setting, order, late, fails
         self.window, self.step, self.t0 = setting.experiment.window, setting.experiment.step, trace.t0
         self.arrivals = list(zip(trace.arrivals.t_ms.tolist(), trace.arrivals.sn.tolist(), strict=True))

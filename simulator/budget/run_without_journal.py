@@ -1,4 +1,4 @@
-"""One policy over one task, evaluation by evaluation, without a journal: what a search for a budget runs many times."""
+"""Runs of one policy over one task without a journal, which a search for a budget repeats many times."""
 
 import numpy as np
 
@@ -7,8 +7,8 @@ from freshkeeper.simulator.experiment.point import EvaluationSeries
 from freshkeeper.simulator.experiment.task import Task
 
 
-def played(task: Task, chosen: PolicySettings) -> EvaluationSeries:
-    """Run the policy in the simulated world."""
+def run_without_journal(task: Task, chosen: PolicySettings) -> EvaluationSeries:
+    """Run a policy in the simulated world, and return requests and freshness per evaluation."""
     policy = chosen.make()
     if hasattr(policy, "foresee"):
         policy.foresee(task.future)
