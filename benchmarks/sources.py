@@ -25,17 +25,16 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.fetching.endpoint import Order
-from freshkeeper.maintenance.fetching.http.exchange import Deadline
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import Split, split
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import Source, source_of
 from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
-from freshkeeper.maintenance.sources.transport import Request
+from freshkeeper.maintenance.sources.transport import GraphQuery
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
@@ -101,14 +100,15 @@ def posts() -> Elements:
 def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[int], float]:
     """The requests of two evaluations, and the seconds that both took."""
     asked, sent = source(url, **more), [0]
-    assert isinstance(asked.transport, Dispatcher)
+    assert asked.transport.dispatcher is not None
+    limiter = asked.transport.dispatcher.limiter
     settings = MaintenanceSettings(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
     query = build(parse(QUERY), sources={f"{E}blog": asked}, settings=settings)
     began = time.perf_counter()
     for result in run(query, {f"{E}s": posts()}, drain=True):
         if result.answers:
             assert len(result.answers) == ROWS or budget < TOPICS
-            sent.append(asked.transport.limiter.sent)
+            sent.append(limiter.sent)
     taken = time.perf_counter() - began
     asked.transport.close()
     return [after - before for before, after in pairwise(sent)], taken
@@ -117,7 +117,7 @@ def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[i
 def row_by_row(url: str) -> tuple[list[int], float]:
     """What an engine without a cache does: a request for every row of the window."""
     asked = source(url, concurrency=1)
-    endpoint = PatternEndpoint(parts(), asked.transport)
+    endpoint = pattern_fetcher(parts(), asked.transport)
     began = time.perf_counter()
     for n in range(ROWS):
         (found,) = endpoint.deliver(Order(0, [], [(NamedNode(f"{E}topic{n % TOPICS}"),)])).expanded
@@ -130,7 +130,7 @@ def row_by_row(url: str) -> tuple[list[int], float]:
 def keys_per_second(url: str, batch: int, concurrency: int) -> float:
     """Refreshes of all users."""
     asked = source(url, batch=batch, concurrency=concurrency)
-    endpoint = PatternEndpoint(parts(), asked.transport, asked.price)
+    endpoint = pattern_fetcher(parts(), asked.transport, asked.price)
     keys = [(NamedNode(f"{E}user{n}"),) for n in range(USERS)]
 
     def refresh() -> None:
@@ -161,7 +161,7 @@ def microseconds(url: str) -> dict[str, float]:
 
     runs: dict[str, Callable[[], object]] = {
         "urllib3 alone, answer not parsed": lambda: pool.request("GET", address, headers=accept).data,
-        "freshkeeper, SPARQLWrapper's request": lambda: ours.carry(Request(text), 0, Deadline()).rows[0],
+        "freshkeeper, SPARQLWrapper's request": lambda: ours.select(GraphQuery(text), 0, Deadline()).rows[0],
         "SPARQLWrapper as it comes": wrapped,
         "of it: SPARQLWrapper makes the request": lambda: ours.call(text),
     }

@@ -140,7 +140,7 @@ def _summary_lines(following: "FollowedQuery") -> "Iterator[str]":
     if late or torn or failed:
         yield f"{late} answers had expired on arrival, {torn} were read again, {failed} evaluations failed"
     for source in following.query.sources:
-        yield from source.client.oddities()
+        yield from source.client.warnings()
     ledger = following.query.ledger
     if ledger is not None:
         ledger.check()

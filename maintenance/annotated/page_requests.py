@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Deadline
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp

@@ -37,19 +37,9 @@ from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
 from freshkeeper.maintenance.cache.view.view_writer import ViewWriter
 from freshkeeper.maintenance.fetching.asking import Waiting, finished
-from freshkeeper.maintenance.fetching.endpoint import (
-    Asked,
-    Choosy,
-    Copy,
-    Endpoint,
-    Expanded,
-    Order,
-    Overlapping,
-    Remote,
-    delivering,
-    miss_price,
-)
-from freshkeeper.maintenance.fetching.function_source import SourceLike, source_of
+from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Order
+from freshkeeper.maintenance.fetching.fetcher import Fetcher
+from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.base import (
     NEVER,
     Budget,
@@ -72,7 +62,7 @@ class Manager:
     """
 
     window: WindowSpec
-    endpoint: Endpoint | Remote
+    endpoint: Fetcher
     """or a function, or anything with `fetch(keys)` (docs/writing-a-source.md)"""
     policy: Policy
     """or its name"""
@@ -104,7 +94,7 @@ class Manager:
         """Wire the parts, and refuse a policy that cannot work here."""
         if self.window.step > self.window.range:
             warnings.warn(_gap(self.window), stacklevel=3)
-        self.endpoint = source_of(self.endpoint)
+        self.endpoint = fetcher_of(self.endpoint)
         self.policy = make(self.policy) if isinstance(self.policy, str) else self.policy
         self.budget = rule_of(self.budget)
         check_handles(self.policy, self.case, self.model.knowledge)
@@ -163,7 +153,7 @@ class Manager:
         began = self.timer()
         self.demand.check(now)
         self.demand.advance(now, at, sns, identity)
-        srs, round = self.rounds.build(now, self.demand.k, self.endpoint.price, miss_price(self.endpoint))
+        srs, round = self.rounds.build(now, self.demand.k, self.endpoint.price, self.endpoint.miss_price)
         return Prospect(self.demand.k, now, round, srs, *self.demand.present(), (self.timer() - began) / 1e3)
 
     def bid(self, prospect: Prospect) -> None:
@@ -175,7 +165,7 @@ class Manager:
         if not isinstance(self.ledger, Member) or not valued or self.ledger.overdraft:
             return
         budget = self._as_source_takes(self.ledger.foreseen(prospect.now), prospect.now)
-        round = self.rounds.without(self._resting(), prospect.srs, prospect.round, budget)
+        round = self.rounds.without(self.endpoint.keys_in_backoff(), prospect.srs, prospect.round, budget)
         wanted = deepcopy(self.policy).select(round, budget, deepcopy(self.rng))
         check_selection(self.policy, round, wanted, budget)
         self.ledger.bid(wanted.scores, round.cost[wanted.chosen])
@@ -186,7 +176,7 @@ class Manager:
         budget = self._as_source_takes(self.ledger.open(prospect.now), prospect.now)
         draws = self.checks.draw(prospect, budget, self.ledger, self.endpoint.price)
         budget = replace(budget, available=budget.available - draws.cost)
-        round = self.rounds.without(self._resting(), prospect.srs, prospect.round, budget)
+        round = self.rounds.without(self.endpoint.keys_in_backoff(), prospect.srs, prospect.round, budget)
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(prospect.srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
@@ -194,7 +184,7 @@ class Manager:
             chosen = preferring(np.array(first, np.int32), chosen)
         if not self.ledger.overdraft:
             missing, price = self.view.missing(chosen.chosen), self.endpoint.price
-            prices = price, budget.available, miss_price(self.endpoint)
+            prices = price, budget.available, self.endpoint.miss_price
             chosen = whole_requests(chosen, missing, *prices, fits=not len(first))
         taken = prospect.looked_us + (self.timer() - began) / 1e3
         return Decision(
@@ -208,10 +198,9 @@ class Manager:
             return
         kinds, extra = self.view.kinds[decision.selection.chosen], decision.draws.srs.size
         plain = int(np.count_nonzero(kinds == Kind.COPY)) + extra
-        cost = self.endpoint.price.of(plain) + miss_price(self.endpoint).of(kinds.size + extra - plain)
+        cost = self.endpoint.price.of(plain) + self.endpoint.miss_price.of(kinds.size + extra - plain)
         self.ledger.keep(cost)
-        if isinstance(self.endpoint, Overlapping):
-            self.endpoint.book(cost)
+        self.endpoint.reserve_capacity(cost)
 
     def fetch(self, decision: Decision) -> Refreshes:
         """Fetch what was chosen, pay for it, and put what came into the view."""
@@ -226,7 +215,7 @@ class Manager:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         extra = np.setdiff1d(decision.draws.srs, chosen).tolist()
         wanted = [*plain, *(self.view.srs.keys[slot] for slot in extra)]
-        delivery = yield from delivering(self.endpoint, Order(decision.now, wanted, missed, allowance, edges))
+        delivery = yield from self.endpoint.delivering(Order(decision.now, wanted, missed, allowance, edges))
         self.ledger.spend(delivery.spent)
         late = self.late.receive(delivery.late, self.demand.k)
         came: tuple[Iterator[Copy | Expanded], ...]
@@ -283,7 +272,7 @@ class Manager:
         """An evaluation from before a restart: the window as it was, and the view; nothing is chosen or fetched."""
         self.demand.advance_again(now, at, sns, identity)
         k, none = self.demand.k, Selection(np.empty(0, np.int32), np.empty(0), "")
-        srs, round = self.rounds.build(now, k, self.endpoint.price, miss_price(self.endpoint))
+        srs, round = self.rounds.build(now, k, self.endpoint.price, self.endpoint.miss_price)
         size, budget = self.content.size, Budget(had, had)
         decision = Decision(k, now, round, srs, *self.demand.present(), Draws(), none, budget, size, 0.0)
         return self.conclude(decision, Refreshes.none(spent), again=True)
@@ -318,13 +307,8 @@ class Manager:
 
     def _as_source_takes(self, budget: Budget, now: int) -> Budget:
         """A budget as far as the source takes requests; what it does not take may be banked."""
-        if not isinstance(self.endpoint, Remote):
-            return budget
-        return replace(budget, available=min(budget.available, self.endpoint.room(now)))
-
-    def _resting(self) -> Iterable[Asked]:
-        """What the source refused not long ago."""
-        return self.endpoint.resting() if isinstance(self.endpoint, Choosy) else ()
+        capacity = self.endpoint.capacity(now)
+        return budget if capacity >= budget.available else replace(budget, available=capacity)
 
     def _fresh_now(self, decision: Decision, needed: Ids) -> Floats:
         """The probability that each copy is fresh at the evaluation, by slot: 1 for what was read at it."""

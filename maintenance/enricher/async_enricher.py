@@ -8,12 +8,12 @@ from typing import Self, TypeVar
 
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
-from freshkeeper.maintenance.enricher.callers import EventLoop, Threads
+from freshkeeper.maintenance.enricher.callers import EventLoop, Threads, in_this_thread
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
-from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
 from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
+from freshkeeper.maintenance.fetching.executors import Submit
 
 T = TypeVar("T")
 
@@ -81,11 +81,11 @@ class AsyncEnricher(Enrichment):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def _caller(self) -> Caller:
-        if not is_asynchronous(self.lookup):
-            return Threads(self._threads)
-        self._at_once = EventLoop(self.parallel)
-        return self._at_once
+    def _submitters(self) -> tuple[Submit, Submit]:
+        self._loop = EventLoop(self.parallel)
+        if is_asynchronous(self.lookup):
+            return self._loop.submit, self._loop.submit
+        return Threads(self._threads).submit, in_this_thread
 
     async def _missing(self, key: Hashable) -> CachedRow:
         if not self._started:
@@ -102,8 +102,7 @@ class AsyncEnricher(Enrichment):
         await asyncio.to_thread(self._start)
 
     def _bind(self) -> None:
-        if isinstance(self._at_once, EventLoop):
-            self._at_once.bind()
+        self._loop.bind()
 
 
 async def _one_by_one(events: Iterable[T]) -> AsyncIterator[T]:

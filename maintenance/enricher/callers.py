@@ -1,59 +1,57 @@
 """Who runs lookups: the thread that asks, threads of a pool, or an event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias
 
-from freshkeeper.maintenance.enricher.lookup_source import Lookup, Rows
+from freshkeeper.maintenance.fetching.requests import FetchRequest
+
+Fetch: TypeAlias = Callable[[FetchRequest], Any]
 
 
-class Here:
-    """The thread that asks."""
-
-    def begin(self, call: Lookup, keys: list[Any]) -> "Future[Any]":
-        """Call the look-up in the caller's thread; the answer or its error is there at once."""
-        answer: Future[Any] = Future()
-        try:
-            answer.set_result(call(keys))
-        except Exception as error:
-            answer.set_exception(error)
-        return answer
+def in_this_thread(fetch: Fetch, request: FetchRequest) -> "Future[Any]":
+    """Fetch in the caller's thread; the reply or its error is there at once."""
+    answer: Future[Any] = Future()
+    try:
+        answer.set_result(fetch(request))
+    except Exception as error:
+        answer.set_exception(error)
+    return answer
 
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """Calls in the threads of a pool, for look-ups that block."""
+    """Fetches in the threads of a pool, for lookups that block."""
 
     pool: ThreadPoolExecutor
 
-    def begin(self, call: Lookup, keys: list[Any]) -> "Future[Any]":
-        """As soon as one is free."""
-        return self.pool.submit(call, keys)
+    def submit(self, fetch: Fetch, request: FetchRequest) -> "Future[Any]":
+        """Fetch as soon as a thread is free."""
+        return self.pool.submit(fetch, request)
 
 
 @dataclass(eq=False)
 class EventLoop:
-    """Coroutines on a loop, so many at a time; asked from other threads than the loop's."""
+    """Fetches on an event loop, so many at a time; called from other threads than the loop's."""
 
     parallel: int
     loop: asyncio.AbstractEventLoop | None = None
     _free: asyncio.Semaphore | None = None
 
     def bind(self) -> None:
-        """The loop that runs now is the one, as long as it is open."""
+        """Use the loop that runs now, unless the one in use is still open."""
         running = asyncio.get_running_loop()
         if self.loop is None or self.loop.is_closed():
             self.loop, self._free = running, asyncio.Semaphore(self.parallel)
 
-    def begin(self, call: Lookup, keys: list[Any]) -> "Future[Any]":
-        """As soon as fewer are under way."""
+    def submit(self, fetch: Fetch, request: FetchRequest) -> "Future[Any]":
+        """Fetch as soon as fewer requests are under way."""
         assert self.loop is not None
-        awaited = cast(Callable[[list[Any]], Awaitable[Rows]], call)
-        return asyncio.run_coroutine_threadsafe(self._run(awaited, keys), self.loop)
+        return asyncio.run_coroutine_threadsafe(self._run(fetch, request), self.loop)
 
-    async def _run(self, call: Callable[[list[Any]], Awaitable[Rows]], keys: list[Any]) -> Rows:
+    async def _run(self, fetch: Fetch, request: FetchRequest) -> Any:
         assert self._free is not None
         async with self._free:
-            return await call(keys)
+            return await fetch(request)

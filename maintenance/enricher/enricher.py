@@ -8,12 +8,12 @@ from typing import Self, TypeVar
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
-from freshkeeper.maintenance.enricher.callers import Threads
+from freshkeeper.maintenance.enricher.callers import Threads, in_this_thread
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
-from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
 from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
+from freshkeeper.maintenance.fetching.executors import Submit
 
 T = TypeVar("T")
 
@@ -89,8 +89,8 @@ class Enricher(Enrichment):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _caller(self) -> Caller:
-        return Threads(self._threads)
+    def _submitters(self) -> tuple[Submit, Submit]:
+        return Threads(self._threads).submit, in_this_thread
 
     def _missing(self, key: Hashable) -> CachedRow:
         if not self._started:

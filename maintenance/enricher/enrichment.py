@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, TimeError, extra_for
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.enricher.cached_row import UNSURE, CachedRow, nothing
-from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
-from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource
+from freshkeeper.maintenance.enricher.lookup_source import AsyncLookupSource, LookupSource, row_fetcher
 from freshkeeper.maintenance.enricher.row_cache import RowCache, warm_up
-from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
+from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration, is_asynchronous
 from freshkeeper.maintenance.enricher.shared_entries import Entries
 from freshkeeper.maintenance.fetching.endpoint import PENDING
+from freshkeeper.maintenance.fetching.executors import Submit, SubmittedRequest, SubmittingExecutor
+from freshkeeper.maintenance.fetching.key_fetcher import Arrival
 from freshkeeper.maintenance.observe.logs import LOGGER
 
 if TYPE_CHECKING:
@@ -56,12 +57,14 @@ class Enrichment(EnricherSettings, ABC):
         self._stop = Event()
         self._thread: Thread | None = None
         self._metrics: Metrics | None = None
-        self._at_once: Caller = Here()
-        source = LookupSource(self.lookup, self._caller(), self.pricing, self.parallel)
+        source = (AsyncLookupSource if is_asynchronous(self.lookup) else LookupSource)(self.lookup)
+        rounds, misses = self._submitters()
+        fetcher = row_fetcher(source, rounds, self.pricing, self.parallel)
+        self._misses = SubmittingExecutor(misses, source.limits, self.parallel)
         stored = self._stored_rows()
         now = self._now()
         try:
-            self.cache = RowCache(self, source, now if stored is None else stored.start(now), stored=stored)
+            self.cache = RowCache(self, fetcher, now if stored is None else stored.start(now), stored=stored)
         except BaseException:
             if stored is not None:
                 stored.close()
@@ -92,7 +95,8 @@ class Enrichment(EnricherSettings, ABC):
         return Entries(self.expand, self.cache.pay, self.capacity)
 
     @abstractmethod
-    def _caller(self) -> Caller: ...
+    def _submitters(self) -> tuple[Submit, Submit]:
+        """Return what runs the lookups of rounds, and those of keys that somebody waits for."""
 
     def _ask(self, key: Hashable) -> "Future[CachedRow]":
         """Want a key that is not there, and be told what comes of it."""
@@ -124,7 +128,7 @@ class Enrichment(EnricherSettings, ABC):
     def _serve(self) -> None:
         """Fetch what is queued, request after request, until nothing is, or nothing is left to pay it with."""
         while True:
-            sent = self.cache.next_request(self._now(), self._at_once)
+            sent = self.cache.next_request(self._now(), self._misses)
             if sent is not None:
                 self._send()
                 rows = self.cache.received(sent)
@@ -214,10 +218,11 @@ class Enrichment(EnricherSettings, ABC):
         work = self.cache.turn(now)
         while True:
             try:
-                next(work)
+                arrival = cast("Arrival", next(work))
             except StopIteration as end:
-                return cast(Evaluation, end.value)
-            wait([cast("Future[Any]", sent.answer) for sent in self.cache.source.under_way], patience)
+                return cast("Evaluation", end.value)
+            sent = [one for one in arrival.sent if isinstance(one, SubmittedRequest)]
+            wait([cast("Future[Any]", one.answer) for one in sent], patience)
 
     def _found(self, evaluation: Evaluation, awaited: Iterable[Hashable]) -> dict[Hashable, CachedRow]:
         """What a round has for those who wait: rows, and errors."""

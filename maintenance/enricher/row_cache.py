@@ -19,14 +19,15 @@ from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.enricher.cached_row import HELD, CachedRow, Cell, nothing
-from freshkeeper.maintenance.enricher.callers import Here
+from freshkeeper.maintenance.enricher.callers import in_this_thread
 from freshkeeper.maintenance.enricher.counts import Counts
-from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource, Sent
+from freshkeeper.maintenance.enricher.lookup_source import LookupSource, RowFetcher, row_fetcher
 from freshkeeper.maintenance.enricher.reserve import Reserve
 from freshkeeper.maintenance.enricher.reuse_gaps import ReuseGaps
 from freshkeeper.maintenance.enricher.settings import EnricherSettings
 from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded
+from freshkeeper.maintenance.fetching.requests import Executor, SentRequest
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.policies.base import NEVER
 
@@ -48,7 +49,7 @@ class RowCache:
     """The rows of one enricher."""
 
     settings: EnricherSettings
-    source: LookupSource
+    fetcher: RowFetcher
     start: int
     """the first instant of the window's grid"""
     ledger: Reserve = field(init=False)
@@ -80,13 +81,13 @@ class RowCache:
         first = settings.first_horizon if self.stored is None else self.stored.horizon(settings.first_horizon)
         self.ledger = settings.ledger()
         self.manager = Manager(
-            settings.window(self.start, first), self.source, settings.planned(), self.ledger,
+            settings.window(self.start, first), self.fetcher, settings.planned(), self.ledger,
             known if self.stored is None else self.stored.recording(known),
             seed=settings.seed, answers=False, audit=settings.audit,
         )  # fmt: skip
         self._beliefs = (self.start, np.ones(1).data, np.zeros(1).data)
         if self.stored is not None:
-            self._restore(self.stored.restored(self.manager, self.source))
+            self._restore(self.stored.restored(self.manager, self.fetcher.source))
 
     def row(self, key: Hashable, now: int) -> CachedRow | None:
         """What is held of a key; this is all that a hit costs."""
@@ -111,17 +112,17 @@ class RowCache:
             if fetch:
                 self._queue.append(key)
 
-    def next_request(self, now: int, caller: Caller) -> Sent | None:
+    def next_request(self, now: int, executor: Executor) -> SentRequest | None:
         """Ask for queued keys, as many as one request holds, if the reserve pays for it."""
         with self._lock:
             keys = self._queue[: self.settings.pricing.batch]
             cost = self.settings.pricing.paid(1, len(keys))
-            if not keys or self.source.room(now) <= 0 or not self.ledger.take(cost):
+            if not keys or self.fetcher.capacity(now) <= 0 or not self.ledger.take(cost):
                 return None
             del self._queue[: len(keys)]
             self.counts.requests += 1
             self.counts.at_once += len(keys)
-        return self.source.send(Kind.MISS, keys, now, caller)
+        return self.fetcher.start(Kind.MISS, keys, now, executor)
 
     def pay(self) -> bool:
         """Take one request out of the reserve, if it pays for one."""
@@ -141,22 +142,24 @@ class RowCache:
             left, self._queue = self._queue, []
             return left
 
-    def received(self, sent: Sent) -> dict[Hashable, CachedRow]:
+    def received(self, sent: SentRequest) -> dict[Hashable, CachedRow]:
         """What came of queued keys; the next round hears of it."""
         rows: dict[Hashable, CachedRow] = {}
         good: list[tuple[Hashable, Copy]] = []
-        for (_, key), result in self.source.outcome(sent).items():
+        request = sent.request
+        outcomes, _ = self.fetcher.settle(request, sent.reply())
+        for key, result in zip(request.keys, outcomes, strict=True):
             if isinstance(result, Copy) or result.error is not None:
                 rows[key] = nothing(result.error or "")
                 continue
             copy = result.copies[key]
-            self.cells[key] = Cell(key, copy.value, sent.at)
+            self.cells[key] = Cell(key, copy.value, request.now)
             good.append((key, copy))
             rows[key] = CachedRow(copy.value, 1.0, 0, False)
         with self._lock:
             self.counts.failed += len(rows) - len(good)
         if good:
-            self._came.append((sent.at, good))
+            self._came.append((request.now, good))
         return rows
 
     def turn(self, now: int) -> Waiting[Evaluation]:
@@ -311,7 +314,7 @@ class RowCache:
 def warm_up() -> None:
     """Load what rounds need before anybody waits for it: compiled loops take a moment, in which no thread runs."""
     settings = EnricherSettings(_keys_themselves, "9/s")
-    cache = RowCache(settings, LookupSource(_keys_themselves, Here(), settings.pricing), 0)
+    cache = RowCache(settings, row_fetcher(LookupSource(_keys_themselves), in_this_thread, settings.pricing), 0)
     for n in range(3):
         for key in range(n + 1):
             cache.want(key, False)

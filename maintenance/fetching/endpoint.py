@@ -7,14 +7,13 @@ sends at once what may be under way at once, has limits of its own, and may answ
 
 import logging
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError, InputError, StoppedError
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.base.times import UNKNOWN
-from freshkeeper.maintenance.fetching.asking import Waiting
 
 LOGGER = logging.getLogger("freshkeeper")
 LONGEST_ERROR = 240
@@ -23,7 +22,7 @@ NO_FAILURE = (InputError, StoppedError)
 PENDING = "pending: the answer is late"
 """The error of what was sent and is not there by the deadline: what comes of it is told later."""
 Key = Hashable
-Asked: TypeAlias = tuple[Kind, Key]
+EntryId: TypeAlias = tuple[Kind, Key]
 """A lookup key that is missing, or a cached entry, or the edges of a lookup key: what a source is asked for."""
 
 
@@ -188,49 +187,6 @@ class Remote(Protocol):
         """Do what can be done within the order's allowance and the evaluation's deadline."""
 
 
-@runtime_checkable
-class Choosy(Protocol):
-    """A source that may refuse keys, which are then left alone for a while."""
-
-    def resting(self) -> Iterable[Asked]:
-        """What the next order would not ask for."""
-
-
-@runtime_checkable
-class Overlapping(Protocol):
-    """A remote source that can be waited for together with others."""
-
-    def delivering(self, order: Order) -> Waiting[Delivery]:
-        """As `deliver`, pausing while requests are on their way."""
-        ...
-
-    def book(self, cost: float) -> None:
-        """An order of at most this cost is decided upon and will come: others of this instant find less room."""
-        ...
-
-
-def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
-    """An order to any source, pausing while it is on its way, where the source can do that.
-
-    What a source raises all the same fails the whole order, which is paid as far as the allowance goes; that the
-    input is wrong or the run is to stop is no failure of the source.
-    """
-    try:
-        if isinstance(endpoint, Overlapping):
-            delivery = yield from endpoint.delivering(order)
-        else:
-            delivery = deliver(endpoint, order)
-    except NO_FAILURE:
-        raise
-    except Exception as error:
-        return lost(endpoint, order, failure(error))
-    given, wanted = (len(delivery.copies), len(delivery.expanded)), (len(order.keys), len(order.sns))
-    if given != wanted:
-        said = f"{given[0]} copies for {wanted[0]} keys and {given[1]} expansions for {wanted[1]} lookup keys"
-        return replace(lost(endpoint, order, f"malformed: {said}"), spent=delivery.spent, requests=delivery.requests)
-    return delivery
-
-
 def failure(error: Exception) -> str:
     """An exception as the error of a key, for people; and with its traceback in the log, for who wrote the source."""
     where = None if isinstance(error, EndpointError) else error
@@ -241,30 +197,3 @@ def failure(error: Exception) -> str:
 def error_text(error: BaseException) -> str:
     """An exception in one line that is not endless."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_ERROR]
-
-
-def miss_price(endpoint: Endpoint | Remote) -> Price:
-    """What fetching lookup keys costs: of a simple source each is a request of its own."""
-    own = getattr(endpoint, "miss_price", None)
-    if isinstance(own, Price):
-        return own
-    return endpoint.price if isinstance(endpoint, Remote) else replace(endpoint.price, batch=1)
-
-
-def lost(endpoint: Endpoint | Remote, order: Order, error: str) -> Delivery:
-    """An order of which nothing came: it is paid as far as the allowance goes."""
-    cost = endpoint.price.of(len(order.keys)) + miss_price(endpoint).of(len(order.sns))
-    copies, expanded = [Copy(error=error) for _ in order.keys], [Expanded(error=error) for _ in order.sns]
-    return Delivery(copies, expanded, min(cost, order.allowance), 0, edges=[Copy(error=error) for _ in order.edges])
-
-
-def deliver(endpoint: Endpoint | Remote, order: Order) -> Delivery:
-    """An order to any source; a simple one is asked for SRs together and for SNs one by one."""
-    if isinstance(endpoint, Remote):
-        return endpoint.deliver(order)
-    fetched = endpoint.fetch(order.keys, order.now) if order.keys else Fetched([], 0.0, 0)
-    expanded = [endpoint.expand(sn, order.now) for sn in order.sns]
-    spent = fetched.spent + sum(one.spent for one in expanded)
-    sent = [fetched.requests / len(order.keys) for _ in order.keys] + [float(one.requests) for one in expanded]
-    requests = fetched.requests + sum(one.requests for one in expanded)
-    return Delivery(fetched.copies, expanded, spent, requests, sent=sent)

@@ -1,150 +1,112 @@
-"""A source as people write one: a function or an object with `fetch`, of which all else is optional.
+"""Sources as people write them: a function, or an object with `fetch`, of which all else is optional.
 
 `fetch(keys)` returns a mapping from keys to what they hold. Where there is more to say: `price` (what a request costs,
-and how many keys it has), `expand(key)` (the cached entries of a lookup key, where it is not its own), `room()` (how
-much the source takes now), and `deliver(order)`, which a source has that does everything itself.
+and how many keys it has), `expand(key)` (the cached entries of a lookup key, where it is not its own), and `room()`
+(how much the source takes now). Both functions may be asynchronous. A source with `deliver(order)` does everything
+itself.
 """
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
-from freshkeeper.maintenance.fetching.endpoint import (
-    NO_FAILURE,
-    Copy,
-    Delivery,
-    Endpoint,
-    Expanded,
-    Fetched,
-    Key,
-    Order,
-    Price,
-    Remote,
-    failure,
-)
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.fetching.endpoint import Copy, Endpoint, Expanded, Fetched, Key, Price, Remote
+from freshkeeper.maintenance.fetching.event_loop import submit_to_background_loop
+from freshkeeper.maintenance.fetching.executors import InlineExecutor, SubmittingExecutor
+from freshkeeper.maintenance.fetching.fetcher import Fetcher, RemoteFetcher
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
+from freshkeeper.maintenance.fetching.requests import Executor, FetchReply, FetchRequest, Outcome
 
 
 class Fetching(Protocol):
-    """What has `fetch`; all else is optional."""
+    """An object with `fetch`; all else is optional."""
 
     @property
     def fetch(self) -> Callable[..., Any]:
-        """From keys, and perhaps the instant, to a mapping or to copies."""
+        """Return values by key, or copies; the function takes keys, and perhaps the instant."""
         ...
 
 
-SourceLike: TypeAlias = Endpoint | Remote | Fetching | Callable[..., Mapping[Any, Any]]
+SourceLike: TypeAlias = Fetcher | Endpoint | Remote | Fetching | Callable[..., Mapping[Any, Any]]
 """A source as people write it."""
 
 
-def source_of(source: SourceLike) -> Endpoint | Remote:
-    """What a manager asks: the thing itself where it has all of it, or a `FunctionSource` around it."""
-    if isinstance(source, Remote) or _counts(source):
-        found: Any = source
-        return cast("Endpoint | Remote", found)
+def fetcher_of(source: SourceLike) -> Fetcher:
+    """Return what a manager fetches with: the source itself where it is a fetcher, or one around it."""
+    if hasattr(source, "delivering"):
+        return cast("Fetcher", source)
+    if isinstance(source, Remote):
+        return RemoteFetcher(source)
     fetch: Any = source if callable(source) and not hasattr(source, "fetch") else getattr(source, "fetch", None)
     if not callable(fetch):
         raise ConfigError(
-            f"{_named(source)} is no source: it has no fetch(keys) that returns a mapping from keys to values"
+            f"{_name(source)} is no source: it has no fetch(keys) that returns a mapping from keys to values"
         )
     price = getattr(source, "price", None)
     if price is not None and not isinstance(price, Price):
-        raise ConfigError(f"the price of {_named(source)} is {price!r}; write Price(per_request=1, batch=20)")
+        raise ConfigError(f"the price of {_name(source)} is {price!r}; write Price(per_request=1, batch=20)")
     expand, room = getattr(source, "expand", None), getattr(source, "room", None)
-    return FunctionSource(
-        _timed(fetch, 2), price or Price(), None if expand is None else _timed(expand, 2), room and _timed(room, 1)
+    asynchronous = any(inspect.iscoroutinefunction(each) for each in (fetch, expand))
+    functions = _with_instant(fetch, 2), None if expand is None else _with_instant(expand, 2)
+    price = price or Price()
+    executor: Executor = (
+        SubmittingExecutor(submit_to_background_loop, blocks=True) if asynchronous else InlineExecutor()
+    )
+    return KeyFetcher(
+        AsyncFunctionSource(*functions) if asynchronous else FunctionSource(*functions),
+        price,
+        executor,
+        # Lookup keys that have entries of their own are expanded one by one.
+        price_of_misses=None if expand is None else replace(price, batch=1),
+        room=None if room is None else _with_instant(room, 1),
+        unlimited_batch=_states_cost(source),
     )
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class FunctionSource:
-    """A remote source made of functions; what one of them raises is the error of its keys, and is paid."""
+    """Values by key from a function, which runs in the calling thread."""
 
-    fetch: Callable[[Any, int], Any]
-    price: Price = field(default_factory=Price)
+    function: Callable[[Any, int], Any]
     expand: Callable[[Any, int], Any] | None = None
-    takes: Callable[..., float] | None = None
 
-    @property
-    def miss_price(self) -> Price:
-        """Lookup keys with entries of their own are expanded one by one; others are fetched like any."""
-        return self.price if self.expand is None else Price(self.price.per_request, self.price.per_key)
+    def fetch(self, request: FetchRequest) -> FetchReply:
+        return self._reply(request, self._call(request))
 
-    def room(self, now: int) -> float:
-        """What the source takes."""
-        return math.inf if self.takes is None else float(self.takes(now))
+    def _call(self, request: FetchRequest) -> Any:
+        if request.kind is Kind.MISS and self.expand is not None:
+            return self.expand(request.keys[0], request.now)
+        return self.function(list(request.keys), request.now)
 
-    def deliver(self, order: Order) -> Delivery:
-        """In batches, within the allowance."""
-        bill = _Bill(order.allowance)
-        copies = self._fetched(order.keys, order.now, bill)
-        if self.expand is None:
-            missed = self._fetched(order.sns, order.now, bill)
-            expanded = [_itself(key, copy) for key, copy in zip(order.sns, missed, strict=True)]
+    def _reply(self, request: FetchRequest, found: object) -> FetchReply:
+        outcomes: Sequence[Outcome]
+        if request.kind is not Kind.MISS:
+            outcomes = copies_of(found, request.keys)
+        elif self.expand is None:
+            copies = copies_of(found, request.keys)
+            outcomes = [_itself(key, copy) for key, copy in zip(request.keys, copies, strict=True)]
         else:
-            expanded = [self._expanded(self.expand, key, order.now, bill) for key in order.sns]
-        return Delivery(copies, expanded, round(bill.spent, 9), bill.requests, sent=bill.sent)
-
-    def _fetched(self, keys: Sequence[Key], now: int, bill: "_Bill") -> list[Copy]:
-        copies: list[Copy] = []
-        for n in range(0, len(keys), self.price.batch):
-            part = list(keys[n : n + self.price.batch])
-            if not bill.pay(self.price.paid(1, len(part)), len(part)):
-                copies += [Copy(error="not sent: the budget is spent") for _ in part]
-                continue
-            try:
-                found = self.fetch(part, now)
-                bill.correct(self.price.paid(1, len(part)), found)
-                copies += copies_of(found, part)
-            except NO_FAILURE:
-                raise
-            except Exception as error:
-                copies += [Copy(error=failure(error)) for _ in part]
-        return copies
-
-    def _expanded(self, expand: Callable[[Any, int], Any], key: Key, now: int, bill: "_Bill") -> Expanded:
-        if not bill.pay(self.miss_price.of(1), 1):
-            return Expanded(error="not sent: the budget is spent")
-        try:
-            found = expand(key, now)
-            bill.correct(self.miss_price.of(1), found)
-            return expansion_of(found, key)
-        except NO_FAILURE:
-            raise
-        except Exception as error:
-            return Expanded(error=failure(error))
-
-
-@dataclass(eq=False)
-class _Bill:
-    """What was sent so far, of an allowance."""
-
-    allowance: float
-    spent: float = 0.0
-    requests: int = 0
-    sent: list[float] = field(default_factory=list)
-
-    def correct(self, cost: float, found: object) -> None:
-        """What a request cost after all, where the source says so itself."""
+            outcomes = [expansion_of(found, request.keys[0])]
         if isinstance(found, Fetched | Expanded) and (found.requests or found.spent):
-            self.spent += found.spent - cost
-            self.requests += found.requests - 1
-
-    def pay(self, cost: float, keys: int) -> bool:
-        """A request for so many keys, if it can be paid."""
-        paid = self.spent + cost <= self.allowance + 1e-9
-        self.spent += cost * paid
-        self.requests += paid
-        self.sent += [paid / keys] * keys
-        return paid
+            return FetchReply(outcomes, sent=found.requests, spent=found.spent)
+        return FetchReply(outcomes)
 
 
-def _counts(source: Any) -> bool:
-    """Whether it says what its requests cost: those that return `Fetched` take any number of keys at once."""
+@dataclass(frozen=True, eq=False)
+class AsyncFunctionSource(FunctionSource):
+    """Values by key from functions of which at least one is asynchronous; for executors that await them."""
+
+    async def fetch(self, request: FetchRequest) -> FetchReply:  # type: ignore[override]
+        found = self._call(request)
+        return self._reply(request, await found if inspect.isawaitable(found) else found)
+
+
+def _states_cost(source: Any) -> bool:
+    """Whether a source says what its requests cost: `fetch` then returns `Fetched` and takes any number of keys."""
     if not all(hasattr(source, name) for name in ("price", "fetch", "expand")):
         return False
     try:
@@ -154,7 +116,7 @@ def _counts(source: Any) -> bool:
 
 
 def copies_of(found: object, keys: Sequence[Key]) -> list[Copy]:
-    """What a fetch returned, a copy to each key: of a mapping, of `Fetched`, or an error that says what it was."""
+    """Return a copy for each key from what a fetch returned: a mapping, or `Fetched`."""
     if isinstance(found, Mapping):
         return [each if isinstance(each := found.get(key), Copy) else Copy(each) for key in keys]
     copies = found.copies if isinstance(found, Fetched) else None
@@ -166,7 +128,7 @@ def copies_of(found: object, keys: Sequence[Key]) -> list[Copy]:
 
 
 def expansion_of(found: object, key: Key) -> Expanded:
-    """What an expansion returned: a mapping from the entries of a key to their values, or `Expanded`."""
+    """Return an expansion from what a function returned: one, or a mapping from the entries of a key to values."""
     if isinstance(found, Expanded):
         return found
     if not isinstance(found, Mapping):
@@ -178,8 +140,8 @@ def _itself(key: Key, copy: Copy) -> Expanded:
     return Expanded(error=copy.error) if copy.error is not None else Expanded({key: copy})
 
 
-def _timed(function: Callable[..., Any], most: int) -> Callable[..., Any]:
-    """A function of something and the instant, of one that may not want to know the instant."""
+def _with_instant(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """Return a function of something and the instant for one that may not take the instant."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin that does not tell
@@ -200,5 +162,5 @@ def _called(function: Callable[..., Any], most: int, *arguments: object) -> Any:
     return function(*arguments[: most - 1])
 
 
-def _named(source: object) -> str:
+def _name(source: object) -> str:
     return getattr(source, "__name__", None) or type(source).__name__

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.sources import Source
 
 if TYPE_CHECKING:
@@ -82,8 +81,9 @@ class Traces:
     def follow(self, sources: Mapping[str, Source]) -> None:
         """The requests to these sources, from now on."""
         for name, source in sources.items():
-            if isinstance(source.transport, Dispatcher):
-                source.transport.traced = partial(self._requested, shown(name))
+            dispatcher = source.transport.dispatcher
+            if dispatcher is not None:
+                dispatcher.traced = partial(self._requested, shown(name))
 
     def close(self) -> None:
         """Send what is left."""

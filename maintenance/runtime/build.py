@@ -32,7 +32,6 @@ from freshkeeper.maintenance.engine.service_join.shared_views import Views
 from freshkeeper.maintenance.engine.window_dataset import Graphs
 from freshkeeper.maintenance.engine.window_kinds import content_of
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.sources import Source
 
 T = TypeVar("T")
@@ -197,7 +196,7 @@ def _native(
 def _waits(query: Query, sources: Mapping[str, Source]) -> bool:
     """Whether an evaluation may have to wait for a source while others go on."""
     asked = [sources.get(one.endpoint or "") for one in query.outer_services]
-    return any(source is not None and isinstance(source.transport, Dispatcher) for source in asked)
+    return any(source is not None and source.transport.dispatcher is not None for source in asked)
 
 
 def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:

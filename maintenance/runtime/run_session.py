@@ -33,7 +33,6 @@ from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, failure_
 from freshkeeper.maintenance.runtime.run_config import RunConfig
 from freshkeeper.maintenance.runtime.stream_places import StreamPlaces
 from freshkeeper.maintenance.sources.source_config import read_config
-from freshkeeper.maintenance.sources.transport import Wondering
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.inputs import Inputs
@@ -299,8 +298,7 @@ class Session:
             missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
             yield f"{missed}{self._why()}; {SOONER}"
         for each in self.runtime.sources.values():
-            if isinstance(each.transport, Wondering):
-                yield from each.transport.oddities()
+            yield from each.transport.warnings()
         for source, manager in self._targets.items():
             yield target_news(source if len(self._targets) > 1 else "", manager)
         if self.failures:

@@ -13,9 +13,10 @@ from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Answers
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.fetching.endpoint import Key, Order
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, PatternSource, pattern_fetcher
 from freshkeeper.maintenance.sources.sources import EmbeddedSource
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import InProcess, Transport
 
 Change: TypeAlias = tuple[Key, int]
 
@@ -24,37 +25,39 @@ Change: TypeAlias = tuple[Key, int]
 class Truth:
     """The SRs of one view, and when they changed; nothing where nobody can know."""
 
-    endpoint: PatternEndpoint | None = None
+    fetcher: PatternFetcher | None = None
     keys: dict[Key, None] = field(default_factory=dict)
     until: int = 0
 
     @classmethod
     def of(cls, manager: Manager) -> "Truth":
         """Of a view; edges that change over time have no place in the table, so their truth is not told."""
-        endpoint = manager.endpoint
-        if not isinstance(endpoint, PatternEndpoint) or _scripted(endpoint) is None:
+        fetcher = manager.endpoint
+        if not isinstance(fetcher, KeyFetcher) or not isinstance(fetcher.source, PatternSource):
+            return cls()
+        if _scripted(fetcher) is None:
             return cls()
         slots = zip(manager.view.srs.keys, manager.view.kinds.tolist(), strict=True)
-        return cls(endpoint, dict.fromkeys(key for key, kind in slots if key is not None and kind == Kind.COPY))
+        return cls(fetcher, dict.fromkeys(key for key, kind in slots if key is not None and kind == Kind.COPY))
 
     @property
     def known(self) -> bool:
         """Whether the source is known at every instant."""
-        return self.endpoint is not None
+        return self.fetcher is not None
 
     def see(self, now: int, answers: Answers) -> None:
         """The answers of one evaluation: the SRs that they are made of."""
         self.until = now
-        if self.endpoint is not None:
+        if self.fetcher is not None:
             self.keys.update(dict.fromkeys(answers.entries))
 
     def changes(self) -> list[Change]:
         """Every change of every SR that was seen, up to the last evaluation."""
-        source = None if self.endpoint is None else _scripted(self.endpoint)
-        if self.endpoint is None or source is None or not source.changes or not self.keys:
+        source = None if self.fetcher is None else _scripted(self.fetcher)
+        if self.fetcher is None or source is None or not source.changes or not self.keys:
             return []
-        split = self.endpoint.split
-        anew = PatternEndpoint(split, AtOnce(EmbeddedSource(source.data, list(source.changes))))
+        split = self.fetcher.source.split
+        anew = pattern_fetcher(split, Transport.in_process(EmbeddedSource(source.data, list(source.changes))))
         keys = list(self.keys)
         values = _values(anew, keys, source.changes[0][0] - 1)
         mentioning = _mentioning(keys)
@@ -72,14 +75,14 @@ class Truth:
         return found
 
 
-def _scripted(endpoint: PatternEndpoint) -> EmbeddedSource | None:
-    transport = endpoint.transport
-    ask = transport.ask if isinstance(transport, AtOnce) else None
+def _scripted(fetcher: PatternFetcher) -> EmbeddedSource | None:
+    service = fetcher.source.transport.service
+    ask = service.ask if isinstance(service, InProcess) else None
     return ask if isinstance(ask, EmbeddedSource) else None
 
 
-def _values(endpoint: PatternEndpoint, keys: list[Key], now: int) -> dict[Key, object]:
-    copies = endpoint.deliver(Order(now, keys)).copies
+def _values(fetcher: PatternFetcher, keys: list[Key], now: int) -> dict[Key, object]:
+    copies = fetcher.deliver(Order(now, keys)).copies
     return {key: copy.value for key, copy in zip(keys, copies, strict=True)}
 
 

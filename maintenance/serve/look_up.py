@@ -25,7 +25,7 @@ from freshkeeper.maintenance.base.terms import term_json
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.fetching.endpoint import Asked
+from freshkeeper.maintenance.fetching.endpoint import EntryId
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.sources.transport import Term, Terms
 from freshkeeper.policies.base import NEVER
@@ -147,7 +147,7 @@ class LookUps:
 
     def _entries(self, view: ServiceView, key: Terms) -> Iterator[Told]:
         """Of a lookup key the rows of all entries that it needs, or else of a cached entry its own."""
-        split, endpoint = view.endpoint.split, view.endpoint
+        split, endpoint = view.source.split, view.source
         edges = endpoint.edges.get(key) if len(key) == len(split.sn) else None
         if edges is not None:
             for entry in list(edges):
@@ -176,25 +176,25 @@ class LookUps:
             "age_ms": now - read,
             "fetched_ms": read,
             "freshness": None if layout is None else round(layout.chance(slot, read, now), 6),
-            "refreshing": view.endpoint.is_asking((Kind.COPY, key)),
+            "refreshing": view.fetcher.is_fetching((Kind.COPY, key)),
         }
         return value, told
 
 
-def _asked(view: ServiceView, keys: Sequence[Terms]) -> list[Asked]:
+def _asked(view: ServiceView, keys: Sequence[Terms]) -> list[EntryId]:
     """What a source is asked for to renew what a view holds of a key."""
     held = view.manager.view
     for key in keys:
         if key in held.misses:
             return [(Kind.MISS, key)]
-        if edges := view.endpoint.edges.get(key):
+        if edges := view.source.edges.get(key):
             return [(Kind.COPY, entry) for entry in list(edges) if entry in held.srs.numbers]
         if key in held.srs.numbers:
             return [(Kind.COPY, key)]
     return []
 
 
-def _read_at(view: ServiceView, asked: Asked) -> int:
+def _read_at(view: ServiceView, asked: EntryId) -> int:
     """When it was read; a lookup key that is no more missing was, at no time that could be before."""
     kind, key = asked
     slot = view.manager.view.srs.by_kind[kind].get(key)
@@ -258,6 +258,6 @@ def _row(names: Sequence[str], row: Terms) -> Told:
 def _like(views: Sequence[tuple[ServiceView, list[str]]]) -> str:
     """What keys are like here."""
     for view, _ in views:
-        if (first := next(iter(view.endpoint.edges.copy()), None)) is not None:
+        if (first := next(iter(view.source.edges.copy()), None)) is not None:
             return f"; a key looks like {key_text(first)}"
     return ""

@@ -26,7 +26,6 @@ from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.serve.look_up import key_text
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.base import NEVER
 
@@ -284,10 +283,10 @@ def _shared(service: Service) -> dict[str, Any] | None:
 
 def _limits(source: Source) -> dict[str, Any]:
     """What keeps requests to a source within bounds; a source inside the process has nothing of it."""
-    transport = source.transport
-    if not isinstance(transport, Dispatcher):
+    dispatcher = source.transport.dispatcher
+    if dispatcher is None:
         return {"kind": "embedded", "limits": [], "breaker": None, "room": None, "under_way": 0, "sent": None}
-    limiter, breaker = transport.limiter, transport.limiter.breaker
+    limiter, breaker = dispatcher.limiter, dispatcher.limiter.breaker
     now = limiter.clock()
     state = "closed" if breaker.opened is None else "open" if breaker.probing is None else "probing"
     room = limiter.room()
@@ -296,7 +295,7 @@ def _limits(source: Source) -> dict[str, Any]:
         "limits": [{"limit": one.rate.written, "free": one.free(now)} for one in limiter.limits],
         "breaker": {"state": state, "failures": breaker.failed, "tried_again_in_s": round(breaker.wait(now), 1)},
         "room": None if room == math.inf else room,
-        "under_way": transport.busy,
+        "under_way": dispatcher.busy,
         "sent": limiter.sent,
     }
 

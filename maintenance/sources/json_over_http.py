@@ -14,15 +14,16 @@ from pyoxigraph import NamedNode, Quad, Store
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
 from freshkeeper.maintenance.fetching.http.response_status import check, media_type
 from freshkeeper.maintenance.fetching.http.validators import Validators
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.json_documents import Resource, read_json
 from freshkeeper.maintenance.sources.sparql_over_http import USER_AGENT
-from freshkeeper.maintenance.sources.transport import Bound, Reply, Request, Term
+from freshkeeper.maintenance.sources.transport import Bound, GraphQuery, Solutions, Term
 
 GONE = (404, 410)
 
@@ -39,27 +40,27 @@ class JsonOverHttp:
     validators: Validators = field(default_factory=Validators)
     wall: Callable[[], float] = time.time
 
-    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
         """The documents that the request needs, and what the query finds in them."""
-        if not request.keys:
+        if not query.keys:
             raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
         reading = _Reading(self, now, deadline)
-        reading.read(term for key in request.keys for term in key)
-        rows = reading.ask(request.query)
-        if request.expands and not rows and (linked := reading.linked()):
+        reading.read(term for key in query.keys for term in key)
+        rows = reading.ask(query.text)
+        if query.expands and not rows and (linked := reading.linked()):
             try:
                 reading.read(linked)
             except NotSentError:
                 more = f"{len(linked)} documents more to find its edges"
                 raise NotSentError(f"not sent: it takes {more}, and budget or limits do not allow them now") from None
-            rows = reading.ask(request.query)
+            rows = reading.ask(query.text)
         alone = reading.validities[0] if len(reading.validities) == 1 else None
         expires = [each.expires for each in reading.validities]
-        return Reply(
+        return Solutions(
             rows,
             modified=alone.modified if alone else UNKNOWN,
             expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
-            known=frozenset(reading.known) if request.expands else None,
+            known=frozenset(reading.known) if query.expands else None,
         )
 
     def close(self) -> None:

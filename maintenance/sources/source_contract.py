@@ -15,15 +15,12 @@ from freshkeeper.maintenance.fetching.asking import finished
 from freshkeeper.maintenance.fetching.endpoint import (
     Copy,
     Delivery,
-    Endpoint,
     Key,
     Order,
     Price,
-    Remote,
-    delivering,
-    miss_price,
 )
-from freshkeeper.maintenance.fetching.function_source import SourceLike, source_of
+from freshkeeper.maintenance.fetching.fetcher import Fetcher
+from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.registry import make
 
 NOBODY = "a key that nobody has"
@@ -39,8 +36,8 @@ def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
     >>> check_source(InMemory({"jazz": ["ann"]}, {"ann": 10}), ["jazz"])[0]
     'it has a price, and room to be asked'
     """
-    asked = source_of(source)
-    checks: tuple[tuple[str, Callable[[Endpoint | Remote, Sequence[Key]], None]], ...] = (
+    asked = fetcher_of(source)
+    checks: tuple[tuple[str, Callable[[Fetcher, Sequence[Key]], None]], ...] = (
         ("it has a price, and room to be asked", _price),
         ("every lookup key that was named has entries, each with a value", _expands),
         ("entries fetched again have as many copies, and the same values as one by one", _fetches),
@@ -57,11 +54,11 @@ def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
     return [name for name, _ in checks]
 
 
-def _ordered(source: Endpoint | Remote, order: Order) -> Delivery:
-    return finished(delivering(source, order))
+def _ordered(source: Fetcher, order: Order) -> Delivery:
+    return finished(source.delivering(order))
 
 
-def _entries(source: Endpoint | Remote, keys: Sequence[Key]) -> dict[Key, Copy]:
+def _entries(source: Fetcher, keys: Sequence[Key]) -> dict[Key, Copy]:
     expanded = _ordered(source, Order(NOW, [], keys)).expanded
     for key, one in zip(keys, expanded, strict=True):
         if one.error is not None:
@@ -71,21 +68,22 @@ def _entries(source: Endpoint | Remote, keys: Sequence[Key]) -> dict[Key, Copy]:
     return {entry: copy for one in expanded for entry, copy in one.copies.items()}
 
 
-def _price(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _price(source: Fetcher, keys: Sequence[Key]) -> None:
     del keys
     if not isinstance(source.price, Price) or source.price.of(1) < 0:
         raise EndpointError(f"its price is {source.price!r}; write Price(per_request=1)")
-    if isinstance(source, Remote) and not source.room(NOW) > 0:
-        raise EndpointError(f"room({NOW}) is {source.room(NOW)!r}: it takes no requests")
+    capacity = source.capacity(NOW)
+    if not capacity > 0:
+        raise EndpointError(f"room({NOW}) is {capacity!r}: it takes no requests")
 
 
-def _expands(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _expands(source: Fetcher, keys: Sequence[Key]) -> None:
     for entry, copy in _entries(source, keys).items():
         if copy.error is not None:
             raise EndpointError(f"{entry!r}: {copy.error}")
 
 
-def _fetches(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _fetches(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
     together = _ordered(source, Order(NOW + 1, entries)).copies
     for entry, copy in zip(entries, together, strict=True):
@@ -96,15 +94,19 @@ def _fetches(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
             raise EndpointError(f"{entry!r} is {copy.value!r} together with others, and {alone.value!r} alone")
 
 
-def _unknown_key(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _unknown_key(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
-    copies = _ordered(source, Order(NOW + 3, [*entries, NOBODY])).copies
-    for entry, copy in zip(entries, copies, strict=False):
+    delivery = _ordered(source, Order(NOW + 3, [*entries, NOBODY]))
+    for entry, copy in zip(entries, delivery.copies, strict=False):
         if copy.error is not None:
             raise EndpointError(f"{entry!r} beside a key that nobody has: {copy.error}")
+    unknown = delivery.copies[-1].error
+    if unknown is not None and delivery.spent > source.price.of(len(delivery.copies)) + 1e-9:
+        # Halves of the failed request brought the others, at the price of more requests.
+        raise EndpointError(f"{entries[0]!r} beside a key that nobody has: {unknown}")
 
 
-def _spends(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _spends(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
     delivery = _ordered(source, Order(NOW + 4, entries))
     least, most = source.price.of(len(entries)), source.price.paid(len(entries), len(entries))
@@ -115,16 +117,16 @@ def _spends(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
         )
 
 
-def _allowance(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
-    if isinstance(source, Remote) and source.price.of(1) > 0:
+def _allowance(source: Fetcher, keys: Sequence[Key]) -> None:
+    if source.price.of(1) > 0:
         entries = list(_entries(source, keys))
         delivery = _ordered(source, Order(NOW + 5, entries, keys, allowance=0.0))
         if delivery.spent or delivery.requests:
             raise EndpointError(f"it spent {delivery.spent:g} in {delivery.requests} requests of an allowance of 0")
 
 
-def _evaluates(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
-    half = max(miss_price(source).of(1), miss_price(source).of(len(keys)) / 2)
+def _evaluates(source: Fetcher, keys: Sequence[Key]) -> None:
+    half = max(source.miss_price.of(1), source.miss_price.of(len(keys)) / 2)
     manager = Manager(WindowSpec(4 * NOW, NOW), source, make("plan"), BudgetRule.of(half, unit=half), Learned())
     for n in (1, 2, 3):
         evaluation = manager.evaluate(10 * NOW * n, [(10 * NOW * n, key) for key in keys])

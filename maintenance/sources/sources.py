@@ -21,6 +21,7 @@ from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.cache.view.survival import Survival
 from freshkeeper.maintenance.fetching.breaker import Breaker
+from freshkeeper.maintenance.fetching.dispatcher import Dispatcher, RequestOptions
 from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
@@ -29,13 +30,12 @@ from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyo
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.sources.annotations import Annotation, ValidityAnnotations
 from freshkeeper.maintenance.sources.bounds import bounded
-from freshkeeper.maintenance.sources.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.needed_fragments import count_patterns
 from freshkeeper.maintenance.sources.json_over_http import JsonOverHttp
 from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
-from freshkeeper.maintenance.sources.transport import AtOnce, Bound, Transport
+from freshkeeper.maintenance.sources.transport import Bound, GraphService, Transport
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
@@ -126,7 +126,7 @@ class Source:
         """A source inside the process, from Turtle or from quads."""
         quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
         coming = list(changes)
-        return cls(AtOnce(EmbeddedSource(quads, coming)), tuple(volatile), static=not coming)
+        return cls(Transport.in_process(EmbeddedSource(quads, coming)), tuple(volatile), static=not coming)
 
 
 def load_source(written: str) -> Source:
@@ -150,7 +150,7 @@ def load_source(written: str) -> Source:
         )
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return Source(AtOnce(EmbeddedSource(load_graph(path))), static=True)
+        return Source(Transport.in_process(EmbeddedSource(load_graph(path))), static=True)
     return source_of(read_config(path))
 
 
@@ -173,19 +173,20 @@ def _transport(config: SourceConfig) -> Transport:
     if config.data is not None:
         changes = _changes(config.changes) if config.changes else []
         named = config.annotations is Annotation.GRAPH
-        return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
+        return Transport.in_process(EmbeddedSource(load_graph(config.data, named), changes))
     credentials = config.auth.read().hiding(config.addresses)
     pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
-    carrier: Carrier
+    service: GraphService
     if config.sparql is not None:
-        carrier = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
+        service = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
     elif config.fragments is not None:
-        carrier = fragments_of(config, credentials)
+        service = fragments_of(config, credentials)
     else:
-        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
+        service = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
     deadline = math.inf if config.deadline is None else config.deadline / 1000
     options = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
-    return Dispatcher(carrier, limiter_of(config), options, credentials.mask)
+    dispatcher = Dispatcher(limiter_of(config), options, credentials.mask, abort=service.close)
+    return Transport(service, dispatcher)
 
 
 def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOverHttp:

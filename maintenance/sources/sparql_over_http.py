@@ -16,11 +16,12 @@ from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import MEGABYTE, Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import MEGABYTE, Answer, Call, ConnectionPool
 from freshkeeper.maintenance.fetching.http.response_status import check, media_type
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.bounds import bounded, check_json, check_values
-from freshkeeper.maintenance.sources.transport import Bound, Reply, Request
+from freshkeeper.maintenance.sources.transport import Bound, GraphQuery, Solutions
 
 USER_AGENT = f"freshkeeper/{version('freshkeeper')}"
 LONGEST_URL = 2_000
@@ -56,13 +57,13 @@ class SparqlOverHttp:
     """whether headers speak of the values; most endpoints date the whole dataset, or the moment"""
     wall: Callable[[], float] = time.time
 
-    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
         """Send a query once, and read its solutions and what headers say of them."""
-        answer = self.pool.exchange(self.call(request.query), deadline)
+        answer = self.pool.exchange(self.call(query.text), deadline)
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
-        modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
-        return Reply(rows_of(answer, self.pool.max_bytes), modified=modified, expires=told.expires)
+        modified = told.modified if len(query.keys) == 1 else UNKNOWN  # one date says nothing of several keys
+        return Solutions(rows_of(answer, self.pool.max_bytes), modified=modified, expires=told.expires)
 
     def close(self) -> None:
         """Close connections; queries under way fail."""

@@ -1,20 +1,24 @@
-"""The seam below an endpoint: how requests reach a source and answers come back, within the source's limits.
+"""The way to one source of RDF: the service that answers queries, and the executor with the source's limits.
 
-A transport belongs to a source, and all endpoints of that source share it, with its limits and its breaker. It never
-raises for a request that fails: the reply says so, and says how often the request was sent, because every time is paid.
+All fetchers of a source share its transport: connections, threads, rate limits, breaker.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.base.errors import EndpointError
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.asking import Waiting
-from freshkeeper.maintenance.fetching.fetch_errors import kind_of
+from freshkeeper.maintenance.fetching.dispatcher import Dispatcher
+from freshkeeper.maintenance.fetching.endpoint import Copy, Order
+from freshkeeper.maintenance.fetching.executors import InlineExecutor
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError, kind_of
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
+from freshkeeper.maintenance.fetching.requests import Deadline, FetchReply, FetchRequest
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Bound: TypeAlias = Mapping[str, Term]
@@ -23,157 +27,116 @@ Terms: TypeAlias = tuple[Term | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
-    """One request: a SELECT query, and the keys that it asks for."""
+class GraphQuery:
+    """A SELECT query, and the keys that it asks for."""
 
-    query: str
+    text: str
     variables: tuple[str, ...] = ()
     keys: tuple[Terms, ...] = ()
     """values of `variables`, which the query has as VALUES"""
     expands: bool = False
-    """the keys are SNs"""
+    """the keys are lookup keys"""
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The rows of a request, or why there are none; how often it was sent; what the source told of its validity."""
+class Solutions:
+    """The solutions of a query, and what the source says of their validity."""
 
     rows: Sequence[Bound] = ()
-    error: str | None = None
-    sent: int = 1
-    pending: bool = False
-    """it is still on its way; the error says so"""
-    refused: bool = False
-    """it cannot be answered as it is, or what is answered cannot be read: one for fewer keys may go well"""
     modified: int = UNKNOWN
     expires: int = UNKNOWN
     known: frozenset[Term] | None = None
     """the resources that were read, where the source gives one at a time; None: all that there are"""
 
 
-@dataclass(frozen=True)
-class LateReply:
-    """What an earlier evaluation had asked for; how often it was sent has been said already."""
+class GraphService(Protocol):
+    """Answers queries over RDF: a SPARQL endpoint, fragments or JSON documents over HTTP, or data in this process."""
 
-    request: Request
-    reply: Reply
-    asked_at: int
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A reply for each request, in their order, and what came late for this owner."""
-
-    replies: Sequence[Reply]
-    late: Sequence[LateReply] = ()
-
-
-class Transport(Protocol):
-    """The way to one source."""
-
-    def room(self, now: int) -> float:
-        """How many requests the source takes now."""
-
-    def send(
-        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
-    ) -> Sent:
-        """Send them, at most so many in all, retries included; come back within so many seconds.
-
-        What is not there by then is `pending`, and comes with a later send of the same owner.
-        """
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
+        """Ask once. Raise FetchError where the request failed, and NotSentError where nothing was sent."""
+        ...
 
     def close(self) -> None:
-        """No more requests: threads and connections end."""
-
-
-@runtime_checkable
-class Overlapping(Protocol):
-    """A transport whose requests are under way while others are sent."""
-
-    def begin(
-        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
-    ) -> Callable[[], Sent]:
-        """As `send`, which comes back at once; what it gives waits, and says what came.
-
-        Where it has `ready()`, that says whether it would wait no more.
-        """
-        ...
-
-    def book(self, requests: int) -> None:
-        """So many more are about to be sent, or so many fewer: there is less room for others meanwhile."""
+        """Close connections; requests under way fail."""
         ...
 
 
-def sending(
-    transport: Transport, requests: Sequence[Request], now: int, allowance: float, owner: object, within: float
-) -> Waiting[Sent]:
-    """Send, and pause while the requests are on their way, if the transport can do that."""
-    if not isinstance(transport, Overlapping):
-        return transport.send(requests, now, allowance, owner, within)
-    wait = transport.begin(requests, now, allowance, owner, within)
-    yield getattr(wait, "ready", None)
-    return wait()
-
-
 @runtime_checkable
-class Stateful(Protocol):
-    """What must survive a restart: a transport that has this is saved with the view and restored before its first use.
+class ReportsWarnings(Protocol):
+    """A service that counts what its source says and cannot be right."""
 
-    Times in it are those of the wall clock, in seconds since 1970, so that a limit per day counts on over a restart.
-    """
-
-    def state(self, ahead: int = 0) -> dict[str, Any]:
-        """All of it, as JSON has it: strings, numbers, lists, and dicts of them.
-
-        With `ahead` requests more that count as sent now: those that may be sent before anybody can write it down.
-        """
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of an earlier run; what it says of limits that are no longer there is dropped."""
-
-
-@runtime_checkable
-class Wondering(Protocol):
-    """A transport, or what carries its requests, that counts what a source says and cannot be right."""
-
-    def oddities(self) -> list[str]:
-        """What that was, a sentence each."""
+    def warnings(self) -> list[str]:
+        """Return a sentence for each kind of such statements."""
         ...
 
 
 class Ask(Protocol):
-    """Ask a source that answers at once; EndpointError says that it did not."""
+    """A source that answers at once; EndpointError says that it did not."""
 
     def __call__(self, query: str, now: int) -> list[Bound]:
-        """The solutions of a SELECT query at an instant."""
+        """Return the solutions of a SELECT query at an instant."""
 
 
 @dataclass(frozen=True, eq=False)
-class AtOnce:
-    """The way to a source inside the process: one request after the other, no limits."""
+class InProcess:
+    """A source inside this process."""
 
     ask: Ask
 
-    def room(self, now: int) -> float:
-        """Without a limit there is room for any number of requests."""
-        del now
-        return math.inf
-
-    def send(
-        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
-    ) -> Sent:
-        """Ask for each; beyond the allowance nothing is sent."""
-        del owner, within
-        return Sent([self._reply(one, now) if n < allowance else NOT_SENT for n, one in enumerate(requests)])
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
+        try:
+            return Solutions(self.ask(query.text, now))
+        except FetchError:
+            raise
+        except EndpointError as error:
+            raise FetchError(str(error), refused=kind_of(str(error)) == "refused") from None
 
     def close(self) -> None:
         """There is no connection to close."""
 
-    def _reply(self, request: Request, now: int) -> Reply:
-        try:
-            return Reply(self.ask(request.query, now))
-        except EndpointError as error:
-            return Reply(error=str(error), refused=kind_of(str(error)) == "refused")
+
+@dataclass(frozen=True, eq=False)
+class Transport:
+    """A service, and the executor that sends its requests."""
+
+    service: GraphService
+    executor: Dispatcher | InlineExecutor = field(default_factory=InlineExecutor)
+
+    @classmethod
+    def in_process(cls, ask: Ask) -> "Transport":
+        """Return the way to a source inside this process: one request after the other, without limits."""
+        return cls(InProcess(ask))
+
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """Threads and limits, of a source over a network."""
+        return self.executor if isinstance(self.executor, Dispatcher) else None
+
+    def warnings(self) -> list[str]:
+        """Return what the source said that cannot be right."""
+        return self.service.warnings() if isinstance(self.service, ReportsWarnings) else []
+
+    def ask(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Waiting[Copy]:
+        """Ask a query without keys: the rows are the value of the copy."""
+        fetcher = KeyFetcher(WholeQuery(self.service, text), executor=self.executor, within=within)
+        delivery = yield from fetcher.delivering(Order(now, [()], allowance=allowance))
+        return delivery.copies[0]
+
+    def close(self) -> None:
+        """End threads and connections."""
+        if isinstance(self.executor, Dispatcher):
+            self.executor.close()
+        else:
+            self.service.close()
 
 
-NOT_SENT = Reply(error="not sent: the budget is spent", sent=0)
+@dataclass(frozen=True, eq=False)
+class WholeQuery:
+    """One query that is asked as it stands."""
+
+    service: GraphService
+    text: str
+
+    def fetch(self, request: FetchRequest) -> FetchReply:
+        found = self.service.select(GraphQuery(self.text), request.now, request.deadline)
+        return FetchReply([Copy(found.rows)])

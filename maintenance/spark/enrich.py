@@ -25,7 +25,7 @@ from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.function_source import SourceLike, source_of
+from freshkeeper.maintenance.fetching.function_source import SourceLike
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.spark.enrichment.micro_batches import JOURNAL, Batches, Begin
@@ -120,7 +120,7 @@ def enrich(
         seed=seed,
         warm=warm,
     )
-    shape, once, spark = Shape.of(events.schema, columns, value), Once(source_of(source), reached), events.sparkSession
+    shape, once, spark = Shape.of(events.schema, columns, value), Once(source, reached), events.sparkSession
     to = sink if callable(sink) else Files(str(sink))
     staging = _here(to) or Path(graph.shared if graph else state).absolute() / "answers"
     if graph is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.shared_budget import Member
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import PatternSource
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.stored_view import StoredView
@@ -59,10 +59,10 @@ class State:
             self.base.note({f"place {stream}": dict(place)})
 
     def store(
-        self, number: int, name: str, manager: Manager, endpoint: PatternEndpoint, recorded: EvidenceLog
+        self, number: int, name: str, manager: Manager, source: PatternSource, recorded: EvidenceLog
     ) -> StoredView:
         """What keeps one SERVICE's view."""
-        kept = StoredView(self.base, number, name, manager, endpoint, recorded)
+        kept = StoredView(self.base, number, name, manager, source, recorded)
         self.views.append(kept)
         return kept
 

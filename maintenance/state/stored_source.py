@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar, Protocol
 
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+
 
 class StoredSource(Protocol):
     """A source whose view outlives its process."""
@@ -16,5 +18,5 @@ class StoredSource(Protocol):
         """Whose view it is: another text, another view."""
 
     @property
-    def limits(self) -> object:
-        """What knows its rate limits; kept where it can be (`transport.Stateful`)."""
+    def limits(self) -> RateLimiter | None:
+        """Rate limits and breaker, which survive a restart; None where the source has none."""

@@ -14,7 +14,6 @@ from freshkeeper.maintenance.cache.budget.shared_budget import Member
 from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.dumpable import dumpable
-from freshkeeper.maintenance.sources.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
@@ -59,7 +58,7 @@ class StoredView:
         elif found[2] is not None:
             self._restore(json.loads(found[2]))
         for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
-            if isinstance(self.endpoint.limits, Stateful):
+            if self.endpoint.limits is not None:
                 self.endpoint.limits.restore(json.loads(body))
 
     def intend(self, decision: Decision) -> None:
@@ -133,9 +132,9 @@ class StoredView:
 
     def _write_source(self, ahead: int = 0) -> None:
         """What the source's limits know, where that has changed; with what may be sent before the next time."""
-        transport = self.endpoint.limits
-        if isinstance(transport, Stateful):
-            body = json.dumps(transport.state(ahead))
+        limits = self.endpoint.limits
+        if limits is not None:
+            body = json.dumps(limits.state(ahead))
             if body != self._source:
                 self.base.sql.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", (self.name, body))
                 self._source = body

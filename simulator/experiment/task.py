@@ -23,7 +23,7 @@ from freshkeeper.simulator.experiment.experiment_config import GridSetting, Poli
 from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
-from freshkeeper.simulator.world.simulated_remote import Limited, SimulatedRemote
+from freshkeeper.simulator.world.simulated_remote import RequestPace, SimulatedRemote, paced_fetcher
 from freshkeeper.simulator.world.truth import SimulatedTruth, mean_rates, schedule_of
 from freshkeeper.simulator.world.world import World
 
@@ -137,18 +137,19 @@ class Task:
         published = setting.knowledge is Knowledge.PUBLISHED
         remote = SimulatedRemote(schedule_of(trace), self.graph, published, published and self._fixed)
         settings = setting.experiment.remote
-        limited = Limited(remote, settings.requests_per_second, settings.concurrency)
+        pace = RequestPace(settings.requests_per_second, settings.concurrency)
+        source = remote if settings.instantaneous else paced_fetcher(remote, pace)
         rule = replace(setting.rule, evaluations=self.evaluations)
         with warnings.catch_warnings(action="ignore"):  # windows with gaps are what the config says
             manager = Manager(
-                setting.window(trace.t0), remote if settings.instantaneous else limited, policy, rule,
+                setting.window(trace.t0), source, policy, rule,
                 self._model(), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
                 answers=setting.experiment.answers, audit=setting.experiment.audit, target=setting.experiment.hold,
             )  # fmt: skip
         if setting.experiment.start == "warm":
             self._warm(manager, remote)
         rng = np.random.default_rng([self.seed, 2])
-        return World(trace, manager, limited, settings, self.evaluations, rng), truth
+        return World(trace, manager, remote, pace, settings, self.evaluations, rng), truth
 
     def _warm(self, manager: Manager, remote: SimulatedRemote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""

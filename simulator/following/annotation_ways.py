@@ -13,7 +13,8 @@ from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment, History
@@ -58,7 +59,7 @@ class InProcess(ConnectionPool):
 
     def exchange(self, call: Call, deadline: Deadline) -> Answer:
         """Answer a request in this process; nothing is sent."""
-        assert deadline.go()
+        assert deadline.may_send()
         assert self.server is not None
         headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}
         began = time.process_time()

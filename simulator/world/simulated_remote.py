@@ -13,8 +13,10 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.cache.view.schedule import BEFORE
-from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
-from freshkeeper.maintenance.sources.dispatcher import PATIENCE
+from freshkeeper.maintenance.fetching.dispatcher import LIMITER_PATIENCE_S
+from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Fetched, Key, Price
+from freshkeeper.maintenance.fetching.function_source import FunctionSource
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.policies.base import Graph
 from freshkeeper.simulator.world.truth import Schedule
 
@@ -62,23 +64,20 @@ class SimulatedRemote:
 
 
 @dataclass(eq=False)
-class Limited:
-    """A remote as production's dispatcher lets it be asked: a rate limit, and so many requests under way.
+class RequestPace:
+    """When requests to the remote may start, as production's dispatcher has it: a rate limit, and so many at once.
 
     Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
     """
 
-    remote: SimulatedRemote
     requests_per_second: float | None = None
     concurrency: int | None = None
     busy: int = 0
     """requests under way"""
-    price: Price = field(init=False)
     _started: deque[float] = field(init=False)
     """the last ones that count, in ms"""
 
     def __post_init__(self) -> None:
-        self.price = self.remote.price
         rate = self.requests_per_second or 1.0
         self._most = max(1, int(rate))
         self._period = 1000 * self._most / rate
@@ -90,20 +89,23 @@ class Limited:
             return 0
         if self.requests_per_second is None:
             return float("inf")
-        since = now + 1000 * PATIENCE - self._period
-        return (self._most - sum(start > since for start in self._started)) * self.price.each
-
-    def deliver(self, order: Order) -> Delivery:
-        """Fetch everything now, for a manager that no world drives."""
-        return deliver(self.remote, order)
+        since = now + 1000 * LIMITER_PATIENCE_S - self._period
+        return self._most - sum(start > since for start in self._started)
 
     def wait(self, now: float) -> float:
         """Return in how many ms the next request may start; infinity beyond a dispatcher's patience."""
         if self.requests_per_second is None or len(self._started) < self._most:
             return 0.0
         wait = max(0.0, self._started[0] + self._period - now)
-        return wait if wait <= 1000 * PATIENCE else float("inf")
+        return wait if wait <= 1000 * LIMITER_PATIENCE_S else float("inf")
 
     def start(self, at: float) -> None:
         """Record the start of a request, now or in the future."""
         self._started.append(at)
+
+
+def paced_fetcher(remote: SimulatedRemote, pace: RequestPace) -> KeyFetcher[FunctionSource]:
+    """Return a fetcher that sends a request for each key, as fast as the pace allows."""
+    price = remote.price
+    source = FunctionSource(remote.fetch, remote.expand)
+    return KeyFetcher(source, price, room=lambda now: pace.room(now) * price.each)

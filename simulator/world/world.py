@@ -10,9 +10,9 @@ is not sent at all, and what is on its way is not asked for again: both are erro
 """
 
 from collections import deque
-from collections.abc import Generator, Hashable
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import simpy
@@ -23,16 +23,17 @@ from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Expanded
-from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
+from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, EntryId
+from freshkeeper.maintenance.fetching.function_source import FunctionSource
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
+from freshkeeper.maintenance.fetching.requests import FetchReply, FetchRequest, Outcome
 from freshkeeper.simulator.trace.trace import Trace, TraceArrivals
-from freshkeeper.simulator.world.simulated_remote import Limited, SimulatedRemote
+from freshkeeper.simulator.world.simulated_remote import RequestPace, SimulatedRemote
 from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
 
 Process: TypeAlias = Generator[Any, Any, None]
-Asked: TypeAlias = tuple[int, Hashable]
-"""the kind of what is asked for, and its key"""
 NOT_SENT = "not sent: there was no time left"
+FAILED = FetchReply(error="failed", refused=True)
 LAST = EventPriority(2)
 """The priority of what happens after everything else at its instant."""
 
@@ -74,7 +75,7 @@ class Request:
     """One refresh on its way: what it is for, what came of it and when."""
 
     position: int
-    what: Asked
+    what: EntryId
     error: str | None
     read_at: int
     took_ms: float = 0.0
@@ -119,7 +120,8 @@ class World:
 
     trace: Trace
     manager: Manager
-    limited: Limited
+    remote: SimulatedRemote
+    pace: RequestPace
     settings: RemoteSettings
     evaluations: int
     rng: np.random.Generator
@@ -127,12 +129,11 @@ class World:
     """what came after its deadline"""
     events: int = 0
     _done: deque[Evaluation] = field(default_factory=deque)
-    _under_way: set[Asked] = field(default_factory=set)
 
     @property
-    def remote(self) -> SimulatedRemote:
-        """The remote source, without the limits before it."""
-        return self.limited.remote
+    def fetcher(self) -> KeyFetcher[FunctionSource]:
+        """What knows which keys are in flight and which are in back-off; requests are sent here."""
+        return cast("KeyFetcher[FunctionSource]", self.manager.endpoint)
 
     def run(self) -> Generator[Evaluation, None, None]:
         """Let time pass; gives every evaluation when it is concluded.
@@ -182,15 +183,19 @@ class World:
         """Send the requests, wait for them until the deadline, answer with what has come."""
         batch = RequestBatch.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
         view, chosen = self.manager.view, decision.selection.chosen.tolist()
-        wanted: list[Asked] = [(int(view.kinds[slot]), view.srs.keys[slot]) for slot in chosen]
+        wanted: list[EntryId] = [(Kind(view.kinds[slot]), view.srs.keys[slot]) for slot in chosen]
+        position = {entry: n for n, entry in enumerate(wanted)}
         had = float(self.manager.ledger.available)
-        new = {n: what for n, what in enumerate(wanted) if what not in self._under_way}
-        sent = [self._env.process(self._request(batch, n, what)) for n, what in new.items()]
+        held_back: dict[EntryId, Outcome] = {}
+        self.fetcher.backoff.begin_order()
+        requests = {position[one.entries[0]]: one for one in self.fetcher.plan(wanted, decision.now, held_back)}
+        sent = [self._env.process(self._request(batch, n, requests[n])) for n in sorted(requests)]
         yield self._env.all_of(sent) | batch.over
         here = {request.position for request in batch.came}
         for n, what in enumerate(wanted):
             if n not in batch.started:
-                batch.came.append(self._unsent(decision, n, what, NOT_SENT if n in new else UNDER_WAY))
+                why = held_back[what].error if what in held_back else NOT_SENT
+                batch.came.append(self._unsent(decision, n, what, why))
             elif n not in here:
                 batch.came.append(Request(n, what, PENDING, decision.now))
         refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
@@ -198,46 +203,42 @@ class World:
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
-    def _request(self, batch: RequestBatch, position: int, what: Asked) -> Process:
+    def _request(self, batch: RequestBatch, position: int, request: FetchRequest) -> Process:
         """Wait for a place and for the rate limit, read, and bring what was read into the view."""
-        asked = self._env.now
+        began = self._env.now
+        (what,) = request.entries
         with self._places.request() as place:
             yield place | batch.over
-            wait = self.limited.wait(self._env.now)
+            wait = self.pace.wait(self._env.now)
             if not place.triggered or not batch.may_send(self._env.now, wait):
                 return
-            self.limited.start(self._env.now + wait)
+            self.pace.start(self._env.now + wait)
             yield self._env.timeout(wait)
             batch.started.add(position)  # from now on it is on its way, and paid for
-            self._under_way.add(what)
-            self.limited.busy += 1
+            self.fetcher.note_sent([request])
+            self.pace.busy += 1
             self.manager.ledger.spend(self.remote.price.of(1))
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
-            outcome = self._answer(*what, read_at) if not failed else Copy(error="failed")
+            reply = FAILED if failed else self.fetcher.source.fetch(replace(request, now=read_at))
             yield self._env.timeout(self.settings.draw(self.rng))
-        self._under_way.remove(what)
-        self.limited.busy -= 1
+        (outcome,), _ = self.fetcher.settle(request, reply)
+        self.pace.busy -= 1
         self.events += 1
         decision = batch.decision
         slot = decision.selection.chosen[position : position + 1]
         changed = self.manager.receive(slot, [what[1]], [outcome], read_at)[0]
-        request = Request(position, what, outcome.error, read_at, self._env.now - asked, bool(changed))
+        came = Request(position, what, outcome.error, read_at, self._env.now - began, bool(changed))
         if batch.over.processed:
-            self.late.append(self._refreshes(decision, [request], late=True))
+            self.late.append(self._refreshes(decision, [came], late=True))
         else:
-            batch.came.append(request)
+            batch.came.append(came)
 
-    def _unsent(self, decision: Decision, position: int, what: Asked, error: str) -> Request:
+    def _unsent(self, decision: Decision, position: int, what: EntryId, error: str | None) -> Request:
         """What a policy hears of a request that was not sent."""
         slot = decision.selection.chosen[position : position + 1]
         self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
         return Request(position, what, error, decision.now, sent=False)
-
-    def _answer(self, kind: int, key: Hashable, now: int) -> Copy | Expanded:
-        if kind == Kind.MISS:
-            return self.remote.expand(key, now)
-        return self.remote.fetch([key], now).copies[0]
 
     def _refreshes(self, decision: Decision, came: list[Request], late: bool = False) -> Refreshes:
         """What came, each with the time at which it was read; a late one was counted when it was sent."""

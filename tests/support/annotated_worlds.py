@@ -13,8 +13,9 @@ from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import ServableData
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
@@ -63,7 +64,7 @@ class InProcessPool(ConnectionPool):
 
     def exchange(self, call: Call, deadline: Deadline) -> Answer:
         """One request."""
-        assert deadline.go()
+        assert deadline.may_send()
         target = "/" + call.url.split("/", 3)[3]
         self.targets.append(target)
         headers = {name.lower(): value for name, value in call.headers.items()} | {"host": call.url.split("/")[2]}

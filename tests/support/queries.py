@@ -16,7 +16,7 @@ from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.sources.transport import AtOnce, Bound
+from freshkeeper.maintenance.sources.transport import Bound, Transport
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
@@ -114,7 +114,7 @@ class World:
             edges=options.get("edges", False),
             observe=lambda _, __, evaluation: self.seen.append(evaluation),
         )
-        sources = {f"{E}blog": Source(AtOnce(self.blog), volatile, options.get("price", Price()))}
+        sources = {f"{E}blog": Source(Transport.in_process(self.blog), volatile, options.get("price", Price()))}
         kind = EvaluatorKind(options.get("evaluator", "auto"))
         query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, settings=settings, evaluator=kind)
         engine = Engine([query], drain=options.get("drain", False))

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.local_view import View
-from freshkeeper.maintenance.fetching.endpoint import Asked, Price
+from freshkeeper.maintenance.fetching.endpoint import EntryId, Price
 from freshkeeper.policies.base import Budget, Case, Policy, Round, Scope
 
 LONGEST_HORIZON = 64
@@ -64,7 +64,7 @@ class RoundBuilder:
             cost[self.view.missing(srs)] = missing
         return cost
 
-    def without(self, resting: Iterable[Asked], srs: Ints, round: Round, budget: Budget) -> Round:
+    def without(self, resting: Iterable[EntryId], srs: Ints, round: Round, budget: Budget) -> Round:
         """What rests costs more than there is, so that no policy waits for it."""
         by_kind = self.view.srs.by_kind
         slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]

@@ -48,9 +48,9 @@ class NativeService:
     def __post_init__(self) -> None:
         view = self.service.view
         if view.columns is None:
-            view.columns = ViewColumns(view.manager, view.endpoint, self.dictionary)
+            view.columns = ViewColumns(view.manager, view.source, self.dictionary)
         self.columns = view.columns
-        self._names = dict(zip(view.endpoint.variables, self.service.variables, strict=True))
+        self._names = dict(zip(view.source.variables, self.service.variables, strict=True))
         self.dictionary.hold(self._mark)
 
     @property

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.engine.evaluator import Row
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
 from freshkeeper.maintenance.engine.service_join.values import nameless, skolem
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import PatternSource
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
@@ -110,7 +110,7 @@ class ViewColumns:
     """The columns of one view, under the names of its endpoint."""
 
     manager: Manager
-    endpoint: PatternEndpoint
+    source: PatternSource
     dictionary: Dictionary
     blanks: dict[int, int] = field(default_factory=dict)
     """blank nodes of the source, by the ids of the IRIs that stand for them"""
@@ -126,11 +126,11 @@ class ViewColumns:
     _edge_count: int = 0
 
     def __post_init__(self) -> None:
-        split = self.endpoint.split
+        split = self.source.split
         # Columns of an edge are the variables that neither its key nor the entry has; the key is stored with the rows
         # of the entry.
-        self._extra = [n for n, name in enumerate(self.endpoint.edge) if name not in split.key]
-        self._edge_names = tuple(self.endpoint.edge[n] for n in self._extra)
+        self._extra = [n for n, name in enumerate(self.source.edge) if name not in split.key]
+        self._edge_names = tuple(self.source.edge[n] for n in self._extra)
         self._copy_names = (*split.key, *split.values)
         self.copies = Pool(len(self._copy_names))
         self.edges = Pool(len(self._extra))
@@ -229,7 +229,7 @@ class ViewColumns:
         for sn, slot in zip(sns.tolist(), slots.tolist(), strict=True):
             key = view.sns.keys[sn]
             assert isinstance(key, tuple)
-            found.append(self.endpoint.edges.get(key, {}).get(view.srs.keys[slot], ()))
+            found.append(self.source.edges.get(key, {}).get(view.srs.keys[slot], ()))
         counts = np.array([len(each) for each in found], np.int64)
         rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
         self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))

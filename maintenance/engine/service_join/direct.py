@@ -2,8 +2,9 @@
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
@@ -13,8 +14,8 @@ from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order
 from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.sources.transport import Request, Transport, sending
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
+from freshkeeper.maintenance.sources.transport import Bound, Transport
 
 FAILED = Freshness(0.0)
 """The freshness of a solution whose request failed."""
@@ -26,7 +27,7 @@ class Directly:
     """A pattern with a split: one request per lookup key, plus one per dynamic entry that its answer only refers to."""
 
     part: WindowPart
-    endpoint: PatternEndpoint
+    fetcher: PatternFetcher
     silent: bool = False
     keep: bool = False
     """what was fetched once is never requested again"""
@@ -65,11 +66,11 @@ class Directly:
         found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
         freshness = [_since(held[sn][0], now) if sn in held else FAILED for sn in sns]
         return ServiceRows(
-            self.endpoint.variables,
+            self.fetcher.source.variables,
             [row for _, row in found],
             [n for n, _ in found],
             freshness,
-            self.endpoint.split.sn,
+            self.fetcher.source.split.sn,
             dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
         )
 
@@ -85,15 +86,17 @@ class Directly:
 
     def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
         """Return the entries of the lookup keys for which all entries could be read."""
-        delivery = yield from self.endpoint.delivering(Order(now, [], sns))
+        delivery = yield from self.fetcher.delivering(Order(now, [], sns))
         for sn, one in zip(sns, delivery.expanded, strict=True):
             if one.error is not None:
-                LOGGER.info("SERVICE <%s> was not answered for %s: %s", self.endpoint.split.endpoint, sn, one.error)
+                LOGGER.info(
+                    "SERVICE <%s> was not answered for %s: %s", self.fetcher.source.split.endpoint, sn, one.error
+                )
         found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
         # The answer for a lookup key may name entries without their values; fetch these in a second round.
         unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
         if unread:
-            more = yield from self.endpoint.delivering(Order(now, list(unread)))
+            more = yield from self.fetcher.delivering(Order(now, list(unread)))
             read = dict(zip(unread, more.copies, strict=True))
             found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
         return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
@@ -101,12 +104,12 @@ class Directly:
     def _rows(self, sn: Row, copies: Mapping[Key, Copy]) -> Iterable[Row]:
         for key, copy in copies.items():
             assert isinstance(key, tuple)
-            yield from self.endpoint.rows(sn, key, copy.value)
+            yield from self.fetcher.source.rows(sn, key, copy.value)
 
     def _failed(self, sn: Row) -> list[Row]:
         """Return the solution of a failed SERVICE SILENT, which binds only the lookup key; none without SILENT."""
         if self.silent:
-            return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))]
+            return [(*sn, *[None] * (len(self.fetcher.source.variables) - len(sn)))]
         return []
 
 
@@ -185,11 +188,11 @@ class Whole:
         inlined = yield from self._inlined(now)
         query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {inlined} }}"
         if name in self.transports:
-            sent = yield from sending(self.transports[name], [Request(query)], now, math.inf, None, self.within)
-            (reply,) = sent.replies
-            if reply.error is None:
-                return [tuple(row.get(each) for each in names) for row in reply.rows]
-            LOGGER.info("SERVICE <%s> was not answered: %s", name, reply.error)
+            found = yield from self.transports[name].ask(query, now, self.within)
+            if found.error is None:
+                rows = cast("Sequence[Bound]", found.value)
+                return [tuple(row.get(each) for each in names) for row in rows]
+            LOGGER.info("SERVICE <%s> was not answered: %s", name, found.error)
         self.errors += 1
         return None
 

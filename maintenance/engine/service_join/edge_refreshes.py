@@ -15,9 +15,9 @@ from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.fetching.asking import Waiting, finished
-from freshkeeper.maintenance.fetching.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.fetching.asking import Waiting
+from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, EntryId, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
 from freshkeeper.policies.base import Case
 
 UNPAID = Copy(error="not sent: the budget is spent")
@@ -28,38 +28,39 @@ UNPAID = Copy(error="not sent: the budget is spent")
 class KeepingEdges:
     """An endpoint that refreshes edges as well as cached entries."""
 
-    endpoint: PatternEndpoint
+    fetcher: PatternFetcher
     _renewed: list[tuple[Key, int, Expanded]] = field(default_factory=list)
     _under_way: set[Key] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        """Charge what the wrapped endpoint charges."""
-        self.price: Price = self.endpoint.price
+    @property
+    def price(self) -> Price:
+        return self.fetcher.price
 
-    def room(self, now: int) -> float:
-        """Return the capacity of the source."""
-        return self.endpoint.room(now)
+    @property
+    def miss_price(self) -> Price:
+        return self.fetcher.miss_price
 
-    def resting(self) -> Iterator[Asked]:
+    def capacity(self, now: int) -> float:
+        return self.fetcher.capacity(now)
+
+    def cost_at_most(self, order: Order) -> float:
+        return self.fetcher.cost_at_most(order)
+
+    def keys_in_backoff(self) -> Iterator[EntryId]:
         """Yield the keys in back-off; the edges of a lookup key are in back-off with it."""
-        for kind, key in self.endpoint.resting():
+        for kind, key in self.fetcher.keys_in_backoff():
             yield kind, key
             if kind is Kind.MISS:
                 yield Kind.EDGES, key
 
-    def book(self, cost: float) -> None:
-        """Reserve the cost of the order."""
-        self.endpoint.book(cost)
-
-    def deliver(self, order: Order) -> Delivery:
-        """Run an order to completion."""
-        return finished(self.delivering(order))
+    def reserve_capacity(self, cost: float) -> None:
+        self.fetcher.reserve_capacity(cost)
 
     def delivering(self, order: Order) -> Waiting[Delivery]:
         """Run an order; refreshes of edges become expansions, and those the allowance does not cover are not sent."""
         missed = len(order.sns)
         sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
-        found = yield from self.endpoint.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
+        found = yield from self.fetcher.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
         renewed = dict(zip(sent, found.expanded[missed:], strict=True))
         return replace(
             found,
@@ -123,7 +124,7 @@ class KeepingEdges:
 
     def _value(self, sn: Key) -> object:
         """Return the edges of a lookup key, with what they bind, in a canonical order to compare them."""
-        edges = self.endpoint.edges.get(sn, {})
+        edges = self.fetcher.source.edges.get(sn, {})
         return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
 
 

@@ -54,7 +54,7 @@ class FromView:
     def rows(self, now: int) -> ServiceRows:
         del now
         self.errors = self.view.evaluation.record.errors
-        mappings, endpoint = self._mappings, self.view.endpoint
+        mappings, source = self._mappings, self.view.source
         rows: list[Row] = []
         copies: list[int] = []
         numbers: dict[object, int] = {}
@@ -68,7 +68,7 @@ class FromView:
             parts[number].append(fresh)
             assert isinstance(answer.key, tuple)
             complete.setdefault(answer.key, []).append(fresh)
-            found = endpoint.rows(answer.key, answer.entry, answer.value)
+            found = source.rows(answer.key, answer.entry, answer.value)
             rows += found
             copies += [number] * len(found)
         # Number of a copy → its freshness. Copies without rows come last: no row is made of them, but a sum may be.

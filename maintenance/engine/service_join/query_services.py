@@ -18,7 +18,7 @@ from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPa
 from freshkeeper.maintenance.engine.window_content import Content
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.base import Case
 
@@ -60,7 +60,7 @@ class QueryServices:
         part = WindowPart.of(query, pattern, parts.sn, self.contents)
         return lambda: Directly(
             part,
-            PatternEndpoint(parts, source.transport, source.prices(parts)[0], views.patience(settings)),
+            pattern_fetcher(parts, source.transport, source.prices(parts)[0], within=views.patience(settings)),
             pattern.silent,
             keep,
         )

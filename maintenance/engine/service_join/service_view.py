@@ -17,8 +17,8 @@ from freshkeeper.maintenance.engine.service_join.values import nameless
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
 from freshkeeper.maintenance.engine.window_content import NEVER
 from freshkeeper.maintenance.fetching.asking import Waiting
-from freshkeeper.maintenance.fetching.endpoint import Asked
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.fetching.endpoint import EntryId
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, PatternSource
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ServiceView:
     A query reports its window mappings before. Queries that are not due keep those of their last evaluation.
     """
 
-    endpoint: PatternEndpoint
+    fetcher: PatternFetcher
     manager: Manager
     edges: KeepingEdges | None = None
     """refreshes edges, if that is enabled"""
@@ -54,7 +54,7 @@ class ServiceView:
     _evaluation: Evaluation | None = None
     _looked: tuple[Prospect, Ints] | None = None
     _decided: tuple[Decision, Ints] | None = None
-    _wanted: deque[Asked] = field(default_factory=deque)
+    _wanted: deque[EntryId] = field(default_factory=deque)
     _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
     _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     _answers: list[Answer] | None = None
@@ -62,6 +62,11 @@ class ServiceView:
     _feeds: dict[int, Feed] = field(default_factory=dict)
     columns: "ViewColumns | None" = None
     """its entries as ids, if native queries use it"""
+
+    @property
+    def source(self) -> PatternSource:
+        """The SERVICE pattern, with the edges that were fetched."""
+        return self.fetcher.source
 
     def user(self) -> int:
         """Register one more query; return its number."""
@@ -125,7 +130,7 @@ class ServiceView:
         self.manager.reserve(decision)
         self._decided = decision, arrived
 
-    def want(self, asked: Asked) -> None:
+    def want(self, asked: EntryId) -> None:
         """Request that an entry is refreshed first at the next evaluation; safe from any thread."""
         self._wanted.append(asked)
 
@@ -208,7 +213,7 @@ class ServiceView:
         numbers = manager.view.sns.numbers
         manager.view.sn_slots(sorted({sn for _, sn, _ in new if sn not in numbers}, key=str))
         slots = manager.view.sn_slots([sn for _, sn, _ in new])
-        self.endpoint.forget(numbers)
+        self.source.forget(numbers)
         return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
 
     def _fed_columns(self, now: int) -> Ints:

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPat
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.engine.window_content import Content
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
@@ -113,10 +113,10 @@ class Views:
         part = WindowPart.of(
             wanted.registered.query,
             wanted.numbered.pattern,
-            [names[name] for name in view.endpoint.split.sn],
+            [names[name] for name in view.source.split.sn],
             wanted.contents,
         )
-        return FromView(part, view, tuple(names[name] for name in view.endpoint.variables), why is None)
+        return FromView(part, view, tuple(names[name] for name in view.source.variables), why is None)
 
     def patience(self, settings: MaintenanceSettings) -> float:
         """Return how many seconds an evaluation waits for all its sources; a tenth of the step is left for the rest."""
@@ -136,10 +136,17 @@ class Views:
         first, settings = users[0], users[0].settings
         source, split = first.source, first.numbered.split
         price, missing = source.prices(split)
-        endpoint = PatternEndpoint(split, source.transport, price, self.patience(settings), missing, source.pages)
+        fetcher = pattern_fetcher(
+            split,
+            source.transport,
+            price,
+            within=self.patience(settings),
+            price_of_misses=missing,
+            learns_pages=source.pages,
+        )
         edges: KeepingEdges | None = None
         if settings.edges and not split.one_to_one:
-            edges = KeepingEdges(endpoint)
+            edges = KeepingEdges(fetcher)
         known: ChangeModel = Unchanging()
         if source.changing is not None:
             known = (source.model or settings.model)()
@@ -147,7 +154,7 @@ class Views:
         contents = [content for user in users for content in user.contents]
         manager = Manager(
             spec_of(contents, common_grid([user.grid for user in users])),
-            edges or endpoint,
+            edges or fetcher,
             first.policy,
             self._budget(users),
             recorded or known,
@@ -160,10 +167,10 @@ class Views:
         )
         store: ViewStore = NoStore()
         if settings.state is not None and recorded is not None:
-            store = settings.state.store(first.number, first.endpoint, manager, endpoint, recorded)
+            store = settings.state.store(first.number, first.endpoint, manager, fetcher.source, recorded)
         marks = all(user.why_dropped is None for user in users)
         observe = partial(settings.observe, _label(users), manager)
-        return ServiceView(endpoint, manager, edges, observe, store, marks)
+        return ServiceView(fetcher, manager, edges, observe, store, marks)
 
     def _budget(self, users: Sequence[WantedView]) -> BudgetRule | Ledger:
         """Return the view's own budget, or its share of a common one by the total weight of its users."""

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.lookup_source import Rows
 from freshkeeper.maintenance.fetching.endpoint import Copy
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
 from freshkeeper.maintenance.fetching.http.response_status import check
 from freshkeeper.maintenance.fetching.http.validity_headers import of_headers
+from freshkeeper.maintenance.fetching.requests import Deadline
 
 GONE = (404, 410)
 

@@ -1,13 +1,15 @@
 """Rows from a SPARQL endpoint, for those who have one and no window to join it with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pyoxigraph import Literal, NamedNode
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
+from freshkeeper.maintenance.fetching.asking import finished
 from freshkeeper.maintenance.sources.sources import Source, load_source
-from freshkeeper.maintenance.sources.transport import Request
+from freshkeeper.maintenance.sources.transport import Bound
 
 HOLE = "{keys}"
 
@@ -38,12 +40,12 @@ class SparqlLookup:
     def __call__(self, keys: list[Any]) -> dict[Any, Any]:
         """The rows that there are."""
         terms = {str(NamedNode(str(key))): key for key in keys}
-        request = Request(self.query.replace(HOLE, f"{{ {' '.join(terms)} }}"))
-        (reply,) = self._source.transport.send([request], 0, 1).replies
+        text = self.query.replace(HOLE, f"{{ {' '.join(terms)} }}")
+        reply = finished(self._source.transport.ask(text, now=0, allowance=1))
         if reply.error is not None:
             raise EndpointError(reply.error)
         found: dict[Any, Any] = {}
-        for row in reply.rows:
+        for row in cast("Sequence[Bound]", reply.value):
             if (name := str(row.get(self.key))) in terms:
                 found[terms[name]] = {each: _plain(term) for each, term in row.items() if each != self.key}
         return found

@@ -4,7 +4,6 @@ Redirects are not followed: a password goes to the address that was configured a
 """
 
 import http.client
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.fetching.http.compression import ACCEPTED, Unpacker
 from freshkeeper.maintenance.fetching.http.connection import CHUNK, Connection, Place, Proxy
+from freshkeeper.maintenance.fetching.requests import Deadline
 
 MEGABYTE = 1_000_000
 MAX_ERROR = 64_000
@@ -41,16 +41,6 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """How long one exchange may take, and who says that it may be sent."""
-
-    until: float = math.inf
-    """by time.monotonic()"""
-    go: Callable[[], bool] = lambda: True
-    """asked once per request, when there is a connection and nothing was sent yet; each yes is one request paid"""
-
-
 @dataclass(eq=False)
 class ConnectionPool:
     """Connections to sources; threads may share it."""
@@ -73,7 +63,7 @@ class ConnectionPool:
         connection = self._connected(place, deadline.until)
         reusable = True
         try:
-            if not deadline.go():  # it may raise as well
+            if not deadline.may_send():  # it may raise as well
                 raise NotSentError("not sent: the budget or the time is spent")
             reusable = False
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

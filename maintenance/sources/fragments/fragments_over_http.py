@@ -8,9 +8,10 @@ from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool
 from freshkeeper.maintenance.fetching.http.response_status import check, http_date, media_type
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, Page, read_page
@@ -20,7 +21,7 @@ from freshkeeper.maintenance.sources.fragments.page_cache import BYTES_PER_QUAD,
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.sources.fragments.source_clock import SourceClock
 from freshkeeper.maintenance.sources.sparql_over_http import USER_AGENT
-from freshkeeper.maintenance.sources.transport import Reply, Request
+from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions
 
 
 @dataclass(eq=False)
@@ -41,24 +42,24 @@ class FragmentsOverHttp:
     cache: PageCache = field(default_factory=PageCache)
     source_clock: SourceClock = field(default_factory=SourceClock)
 
-    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
         """Fetch the pages that the query needs, and evaluate it on them."""
 
         reader = self.reader(now, deadline)
-        store = fetch_needed(request.query, reader)
+        store = fetch_needed(query.text, reader)
         try:
-            rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(request.query)), self.pool.max_bytes)
+            rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(query.text)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be evaluated on fragments: {error}", refused=True) from None
         if self.dated:
             expires = [told.expires for told in reader.validities]
         else:
             expires = []
-        if self.dated and len(request.keys) == 1:
+        if self.dated and len(query.keys) == 1:
             modified = [told.modified for told in reader.validities]
         else:
             modified = []
-        return Reply(
+        return Solutions(
             rows,
             modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,
             expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
@@ -88,16 +89,16 @@ class FragmentsOverHttp:
             page = read_page(answer.body, media_type(answer), url, pattern)
         return page, self.cache.keep(url, page, answer, now, self.wall()).validity
 
-    def oddities(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return warnings about inconsistent pages and clocks, and how they were handled."""
         counts = self.counts
-        warnings: list[str] = []
+        found: list[str] = []
         if counts.liars:
-            warnings.append(f"{counts.liars} fragments had a wrong count; their triples were used")
+            found.append(f"{counts.liars} fragments had a wrong count; their triples were used")
         if counts.strays:
-            warnings.append(f"{counts.strays} triples did not belong to the fragment of their page and were dropped")
-        warnings += self._clock_warnings()
-        return [f"{shown(self.url)}: {warning}" for warning in warnings]
+            found.append(f"{counts.strays} triples did not belong to the fragment of their page and were dropped")
+        found += self._clock_warnings()
+        return [f"{shown(self.url)}: {warning}" for warning in found]
 
     def _clock_warnings(self) -> Iterator[str]:
         clock = self.source_clock

@@ -29,6 +29,7 @@ from freshkeeper.maintenance.analysis.ship import ship
 from freshkeeper.maintenance.base.arrays import NO_INTS, Ints
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.selection import check_handles, whole_requests
 from freshkeeper.maintenance.cache.evaluation import Decision
 from freshkeeper.maintenance.cache.view.learned import REGULAR, Learned
@@ -173,6 +174,10 @@ class OnSpark(OnDriver):
         scores = np.concatenate([policy.score(decision.round), rows["score"].to_numpy()])
         ties = np.concatenate([manager.rng.random(decision.srs.size), rows["tie"].to_numpy()])
         cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
+        backoff = {key for kind, key in self.source.keys_in_backoff() if kind is Kind.COPY}
+        if backoff:
+            # As in rounds of the driver: what the source would not be asked for costs more than there is.
+            cost[decision.srs.size :] += [(available + 1) * (key in backoff) for key in sr]
         order = np.lexsort((ties, -scores))
         each = order[np.sort(np.unique(slots[order], return_index=True)[1])][:most]
         best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, policy.reason)

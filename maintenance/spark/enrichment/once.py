@@ -7,13 +7,14 @@ end of the machine, costs is the refreshes that were under way.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.fetching import endpoint
-from freshkeeper.maintenance.fetching.asking import finished
-from freshkeeper.maintenance.fetching.endpoint import Delivery, Endpoint, Order, Price, Remote
+from freshkeeper.maintenance.fetching.asking import Waiting, finished
+from freshkeeper.maintenance.fetching.endpoint import Delivery, EntryId, Order, Price
+from freshkeeper.maintenance.fetching.fetcher import Fetcher, RemoteFetcher, failed_delivery
+from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.maintenance.spark.enrichment.batch_store import BatchLog
 from freshkeeper.policies.base import Selection
 
@@ -28,33 +29,41 @@ class Intent:
     room: float
     selection: Selection | None
     """what the order was made of"""
+    backoff: tuple[EntryId, ...] = ()
+    """the keys that were left out because they failed not long before"""
 
 
 @dataclass(eq=False)
 class Once:
     """The source as the manager sees it; `begin` names the log of the micro-batch that follows."""
 
-    source: Endpoint | Remote
+    source: SourceLike
     reached: Callable[[str], None]
-    price: Price = field(init=False)
+    fetcher: Fetcher = field(init=False)
     _log: BatchLog | None = None
     _intents: dict[int, Intent] = field(default_factory=dict)
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
+    _now: int = 0
+    """the instant that is decided on"""
     _room: float = math.inf
+    _backoff: tuple[EntryId, ...] = ()
     _selection: Selection | None = None
     _replay: bool = False
 
     def __post_init__(self) -> None:
-        self.price = self.source.price
+        self.fetcher = fetcher_of(self.source)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Snapshots hold nothing of the world outside."""
         return type(None), ()
 
     @property
+    def price(self) -> Price:
+        return self.fetcher.price
+
+    @property
     def miss_price(self) -> Price:
-        """Of lookup keys, where those have entries of their own."""
-        return endpoint.miss_price(self.source)
+        return self.fetcher.miss_price
 
     def begin(self, log: BatchLog, replay: bool = False) -> None:
         """A micro-batch begins, perhaps not for the first time; a `replay` is of one that is done."""
@@ -68,12 +77,24 @@ class Once:
             elif isinstance(record, Delivery):
                 self._deliveries[now] = record
 
-    def room(self, now: int) -> float:
-        """What the source takes now; at a repetition what it took then."""
+    def capacity(self, now: int) -> float:
+        """Return what the source takes now; at a repetition what it took then."""
+        self._now = now
         if now in self._intents:
             return self._intents[now].room
-        self._room = self.source.room(now) if isinstance(self.source, Remote) else math.inf
+        self._room, self._backoff = self.fetcher.capacity(now), tuple(self.fetcher.keys_in_backoff())
         return self._room
+
+    def keys_in_backoff(self) -> Iterable[EntryId]:
+        """Return the keys that failed not long ago; at a repetition those of that time."""
+        intent = self._intents.get(self._now)
+        return self._backoff if intent is None else intent.backoff
+
+    def reserve_capacity(self, cost: float) -> None:
+        self.fetcher.reserve_capacity(cost)
+
+    def cost_at_most(self, order: Order) -> float:
+        return self.fetcher.cost_at_most(order)
 
     def decided(self, now: int, selection: Selection) -> Selection:
         """What is chosen at an instant; in a replay what was chosen then, by whatever version of the policy."""
@@ -81,17 +102,23 @@ class Once:
         self._selection = selection if known is None or known.selection is None else known.selection
         return self._selection
 
-    def deliver(self, order: Order) -> Delivery:
-        """Ask the source, or answer from the log."""
+    def delivering(self, order: Order) -> Waiting[Delivery]:
+        """Carry out an order, or answer it from the log."""
+        yield from ()  # a micro-batch waits for its source
         order = replace(order, keys=list(order.keys), sns=list(order.sns))
         if order.now in self._intents:
             return self._repeated(self._intents[order.now].order, order)
         assert self._log is not None
-        if not order.keys and not order.sns and not isinstance(self.source, Remote):
-            return Delivery([], [], 0.0, 0)
-        self._log.append(Intent(order, self._room, self._selection))
-        self.reached("intended")
-        delivery = finished(endpoint.delivering(self.source, order))
+        is_empty = not order.keys and not order.sns
+        if is_empty and not isinstance(self.fetcher, RemoteFetcher):
+            delivery = finished(self.fetcher.delivering(order))
+            if not delivery.late:
+                return delivery
+            self._log.append(Intent(order, self._room, self._selection, self._backoff))
+        else:
+            self._log.append(Intent(order, self._room, self._selection, self._backoff))
+            self.reached("intended")
+            delivery = finished(self.fetcher.delivering(order))
         self.reached("fetched")
         self._log.append(delivery, sync=False)
         self.reached("recorded")
@@ -105,6 +132,4 @@ class Once:
             )
         if order.now in self._deliveries:
             return self._deliveries[order.now]
-        # A remote source may have been asked again, up to the allowance; a simple one costs what was asked for.
-        delivery, tried_again = endpoint.lost(self.source, order, LOST), isinstance(self.source, Remote)
-        return replace(delivery, spent=order.allowance) if tried_again and math.isfinite(order.allowance) else delivery
+        return replace(failed_delivery(self.fetcher, order, LOST), spent=self.fetcher.cost_at_most(order))

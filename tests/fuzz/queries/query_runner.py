@@ -24,7 +24,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.sources.transport import AtOnce, Bound
+from freshkeeper.maintenance.sources.transport import Bound, Transport
 from freshkeeper.policies.registry import make
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -167,7 +167,7 @@ def said(result: Any) -> Iterator[tuple[Any, float]]:
 def built(case: Case, evaluator: EvaluatorKind = EvaluatorKind.AUTO) -> ContinuousQuery:
     """The query, ready to run."""
     sources = {
-        E + name: Source(AtOnce(Remote(name, case)), tuple(E + each for each in case.volatile[name]))
+        E + name: Source(Transport.in_process(Remote(name, case)), tuple(E + each for each in case.volatile[name]))
         for name in case.world.remotes
     }
     settings = MaintenanceSettings(

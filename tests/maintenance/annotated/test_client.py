@@ -2,7 +2,7 @@
 
 import gzip
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fragment_sites import FragmentSite, Pages, PageSaid
@@ -10,14 +10,16 @@ from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
 from terms import text_of
 
 from freshkeeper.maintenance.annotated.page_writer import PagePosition, write_page
+from freshkeeper.maintenance.fetching.endpoint import Order
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Deadline
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, address_text, read_term
 from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
-from freshkeeper.maintenance.sources.transport import Reply, Request
+from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions, WholeQuery
 
 E = "http://e/"
 ALL = "SELECT * { ?s <http://e/p> ?o }"
@@ -35,7 +37,7 @@ class Asking:
         self.sent, self.most, self.time = 0, most, 1_000_000.0
         self.client = FragmentsOverHttp(url, wall=lambda: self.time, **more)
 
-    def __call__(self, query: str = ALL) -> tuple[Reply, int]:
+    def __call__(self, query: str = ALL) -> tuple[Solutions, int]:
         before, allowed = self.sent, self.most
 
         def counted() -> bool:
@@ -44,7 +46,7 @@ class Asking:
             self.sent += 1
             return True
 
-        reply = self.client.carry(Request(query), 0, Deadline(go=counted))
+        reply = self.client.select(GraphQuery(query), 0, Deadline(may_send=counted))
         return reply, self.sent - before
 
 
@@ -213,7 +215,7 @@ def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(
     reply, _ = asking()
     assert len(reply.rows) == 10
     assert asking.client.counts.liars == 1
-    assert "1 fragments had a wrong count" in asking.client.oddities()[0]
+    assert "1 fragments had a wrong count" in asking.client.warnings()[0]
 
 
 def test_a_page_that_comes_back_to_itself_is_an_error(
@@ -243,7 +245,7 @@ def test_quads_of_another_fragment_are_left_out_and_counted(
     asking = ask(made[0].url)
     assert len(asking()[0].rows) == 2
     assert asking.client.counts.strays == 1
-    assert any("1 triples did not belong to the fragment" in odd for odd in asking.client.oddities())
+    assert any("1 triples did not belong to the fragment" in odd for odd in asking.client.warnings())
 
 
 def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(
@@ -294,6 +296,7 @@ def test_a_source_of_fragments_is_one_line_of_yaml_and_knows_the_price_of_its_pa
     sites: Callable[..., FragmentSite],
 ) -> None:
     source = source_of(config_of({"fragments": sites(quads(3)).url, "volatile": f"{E}p"}, "test"))
-    reply = source.transport.send([Request(ALL)], 0, 10).replies[0]
-    assert (len(reply.rows), reply.sent) == (3, 2)
+    fetcher = KeyFetcher(WholeQuery(source.transport.service, ALL), executor=source.transport.executor)
+    delivery = fetcher.deliver(Order(0, [()], allowance=10))
+    assert (len(cast("list[Any]", delivery.copies[0].value)), delivery.requests) == (3, 2)
     source.transport.close()

@@ -22,9 +22,10 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
@@ -129,11 +130,11 @@ def test_clocks_that_disagree_are_told() -> None:
         query = source(QUERY)
         moment = query.evaluate(query.parts())
         assert rows_of(moment) == true_at(held, static, time.ms + ahead)
-        assert said in query.sources[0].client.oddities()[0]
+        assert said in query.sources[0].client.warnings()[0]
     *_, source = world(number=3)
     query = source(QUERY)
     query.evaluate(query.parts())
-    assert query.sources[0].client.oddities() == []
+    assert query.sources[0].client.warnings() == []
 
 
 def test_a_predicate_of_which_there_is_nothing_yet_may_change() -> None:
@@ -200,7 +201,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
 
     def failing(call: Call, deadline: Deadline) -> Answer:
         if time.ms in away:
-            assert deadline.go()
+            assert deadline.may_send()
             time.ms += 5
             raise FetchError("connection: it broke", again=True)
         return exchange(call, deadline)

@@ -16,7 +16,7 @@ from terms import solutions
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.fetching.http.exchange import Deadline
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.annotations import TMP
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
@@ -26,7 +26,7 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     TimeEncoding,
 )
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.sources.transport import Request
+from freshkeeper.maintenance.sources.transport import GraphQuery
 
 pytestmark = pytest.mark.slow
 DATA = list(parse(f"PREFIX : <{E}> {SOCIAL} .", format=RdfFormat.TURTLE))
@@ -55,7 +55,7 @@ def counting() -> tuple[list[Any], Deadline]:
         sent.append(1)
         return True
 
-    return sent, Deadline(go=go)
+    return sent, Deadline(may_send=go)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_our_client_has_the_rows_of_thirty_queries_from_ldf_server(ldf: Callable
     client = FragmentsOverHttp(ldf(DATA).url)
     try:
         for query in QUERIES:
-            found = client.carry(Request(PREFIX + query), 0, Deadline()).rows
+            found = client.select(GraphQuery(PREFIX + query), 0, Deadline()).rows
             assert bag(found) == truth(DATA, PREFIX + query), query
     finally:
         client.close()
@@ -97,7 +97,7 @@ def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_ei
     for url in (sites(quads).url, ldf(quads).url):
         client, (sent, deadline) = FragmentsOverHttp(url), counting()
         try:
-            assert bag(client.carry(Request(query), 0, deadline).rows) == truth(quads, query)
+            assert bag(client.select(GraphQuery(query), 0, deadline).rows) == truth(quads, query)
         finally:
             client.close()
         assert len(sent) <= 12

@@ -12,11 +12,9 @@ from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.query.parser import parse as query_of
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import load_source, source_of
-from freshkeeper.maintenance.sources.transport import Wondering
 from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://e/"
@@ -59,12 +57,10 @@ def test_answers_are_those_of_the_source_within_the_budget(
 
 def test_what_a_source_says_that_cannot_be_right_is_told_when_a_run_ends(sites: Callable[..., FragmentSite]) -> None:
     source = load_source(f"fragments:{sites(list(parse(f'PREFIX : <{E}> {DATA} .', format=RdfFormat.TURTLE))).url}")
-    assert isinstance(source.transport, Wondering)
-    assert source.transport.oddities() == []
-    assert isinstance(source.transport, Dispatcher)
-    assert isinstance(source.transport.carrier, FragmentsOverHttp)
-    source.transport.carrier.counts.liars = 2
-    assert "2 fragments had a wrong count" in source.transport.oddities()[0]
+    assert source.transport.warnings() == []
+    assert isinstance(source.transport.service, FragmentsOverHttp)
+    source.transport.service.counts.liars = 2
+    assert "2 fragments had a wrong count" in source.transport.warnings()[0]
     source.transport.close()
 
 

@@ -28,7 +28,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
@@ -144,7 +144,8 @@ def plain(case: Case) -> ox.Dataset:
 
 def ours(case: Case, endpoints: dict[str, Path] | None = None, kind: EvaluatorKind = EvaluatorKind.AUTO) -> ox.Dataset:
     """What the engine answers when the window closes."""
-    sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
+    data = {iri: EmbeddedSource(triples(path)) for iri, path in (endpoints or {}).items()}
+    sources = {iri: Source(Transport.in_process(each)) for iri, each in data.items()}
     settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
     query = build(parse(over_window(case.text), base=BASE), sources=sources, settings=settings, evaluator=kind)
     engine = Engine([query])

@@ -19,15 +19,17 @@ from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
-from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
+from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price
+from freshkeeper.maintenance.fetching.fetcher import deliver
+from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
@@ -45,9 +47,9 @@ def nothing(query: str, now: int) -> list[Any]:
 
 
 def asked(keys: int, sns: int, batch: int, allowance: int, edges: int = 0) -> Delivery:
-    endpoint = PatternEndpoint(PARTS, AtOnce(nothing), Price(batch=batch))
+    endpoint = pattern_fetcher(PARTS, Transport.in_process(nothing), Price(batch=batch))
     order = Order(1000, nodes("u", keys), nodes("t", sns), allowance, nodes("e", edges))
-    return KeepingEdges(endpoint).deliver(order)
+    return deliver(KeepingEdges(endpoint), order)
 
 
 def outcomes(delivery: Delivery) -> list[Copy | Expanded]:
@@ -91,7 +93,7 @@ class Pairs:
 
 
 def test_a_simple_source_shares_its_requests_evenly_and_one_that_says_nothing_too() -> None:
-    assert deliver(Pairs(), Order(0, ["a", "b", "c"], ["x"])).sent == [2 / 3, 2 / 3, 2 / 3, 1]
+    assert deliver(fetcher_of(Pairs()), Order(0, ["a", "b", "c"], ["x"])).sent == [2 / 3, 2 / 3, 2 / 3, 1]
     assert Delivery([Copy(), Copy()], [Expanded()], 1.0, 1).shares == ([1 / 3, 1 / 3], [1 / 3], [])
     assert Delivery([], [], 0.0, 0).shares == ([], [], [])
 

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
@@ -38,7 +38,7 @@ def test_an_example_runs(dialect: str, text: str) -> None:
     elements = [(start + at, Triple(node, node, node)) for at in (0, 3_600_000)]
     streams = {window.stream: Elements(elements) for window in query.windows}
     graphs = dict.fromkeys((*query.dataset.default_graphs, *query.dataset.named_graphs), ())
-    sources = {str(service.endpoint): Source(AtOnce(EmbeddedSource([]))) for service in query.services}
+    sources = {str(service.endpoint): Source(Transport.in_process(EmbeddedSource([]))) for service in query.services}
     settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
     assert list(run(build(query, graphs, sources=sources, settings=settings), streams))
 

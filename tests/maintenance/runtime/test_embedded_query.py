@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.service_join.maintenance_settings import Sha
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://example.org/"
@@ -43,7 +43,7 @@ def posts(*seconds: int) -> dict[str, list[tuple[int, ox.Triple]]]:
 @pytest.mark.parametrize("edges", [False, True])
 def test_a_source_in_which_nothing_changes_needs_no_volatile_predicates_and_is_asked_once(edges: bool) -> None:
     data = EmbeddedSource(list(ox.parse(BLOG, format=ox.RdfFormat.TURTLE)))
-    blog = Source(AtOnce(data), static=True)
+    blog = Source(Transport.in_process(data), static=True)
     results = list(run(continuous_query(REACH, {f"{E}blog": blog}, edges=edges), posts(1, 3)))
     for result in results:
         ((bound, freshness),) = result.solutions()

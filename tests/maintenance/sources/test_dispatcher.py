@@ -5,11 +5,11 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,6 +17,7 @@ from pyoxigraph import NamedNode
 from servers import MakeProxy, Oxigraph, Proxy, eventually, numbered
 from terms import text_of
 
+from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import Member, SharedBudget
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
@@ -24,17 +25,18 @@ from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.fetching.breaker import Breaker
-from freshkeeper.maintenance.fetching.endpoint import Price
+from freshkeeper.maintenance.fetching.dispatcher import LIMITER_PATIENCE_S, Dispatcher, RequestOptions
+from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.requests import NO_TIME, FetchReply, FetchRequest, SentRequest
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import Split, split
-from freshkeeper.maintenance.sources.dispatcher import PATIENCE, Dispatcher, RequestOptions
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
-from freshkeeper.maintenance.sources.transport import Request, Sent
+from freshkeeper.maintenance.sources.transport import Transport, WholeQuery
 from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
@@ -56,10 +58,11 @@ def dispatcher_to(
     limits: list[Limit] | tuple[()] = (),
     timeout: float = TIMEOUT,
     **more: Any,
-) -> Dispatcher:
-    carrier = SparqlOverHttp(url, pool=ConnectionPool(max_bytes=more.pop("max_bytes", 300_000)))
+) -> Transport:
+    service = SparqlOverHttp(url, pool=ConnectionPool(max_bytes=more.pop("max_bytes", 300_000)))
     limiter = RateLimiter(limits, breaker or Breaker(failures=10**6))
-    return Dispatcher(carrier, limiter, RequestOptions(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
+    options = RequestOptions(8, timeout, more.pop("deadline", DEADLINE), retries)
+    return Transport(service, Dispatcher(limiter, options, abort=service.close, **more))
 
 
 class FedView:
@@ -67,13 +70,14 @@ class FedView:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        transport: Transport,
         budget: BudgetRule | Member | int = 3,
         price: Price | None = None,
         audit: float = 0,
     ) -> None:
-        self.dispatcher = dispatcher
-        self.endpoint = PatternEndpoint(parts(), dispatcher, price or Price())
+        assert transport.dispatcher is not None
+        self.dispatcher = transport.dispatcher
+        self.endpoint = pattern_fetcher(parts(), transport, price or Price())
         window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget) if isinstance(budget, int) else budget
         self.manager = Manager(window, self.endpoint, make("lru"), rule, Learned(), capacity=100, audit=audit)
         self.now = 0
@@ -103,15 +107,15 @@ def no_thread_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def keep() -> Iterator[Callable[..., FedView]]:
-    made: list[Dispatcher] = []
+    made: list[Transport] = []
 
-    def make(dispatcher: Dispatcher, *arguments: Any, **options: Any) -> FedView:
-        made.append(dispatcher)
-        return FedView(dispatcher, *arguments, **options)
+    def make(transport: Transport, *arguments: Any, **options: Any) -> FedView:
+        made.append(transport)
+        return FedView(transport, *arguments, **options)
 
     yield make
-    for dispatcher in made:
-        dispatcher.close()
+    for transport in made:
+        transport.close()
 
 
 """Faults, and what is said of them."""
@@ -169,28 +173,47 @@ def fresh_again(fed: FedView) -> bool:
     return all(answer.refreshed == fed.now for answer in found.answers)
 
 
+class Asking:
+    """A source that requests are sent to one by one."""
+
+    def __init__(self, transport: Transport) -> None:
+        assert transport.dispatcher is not None
+        self.transport, self.dispatcher = transport, transport.dispatcher
+        self.source = pattern_fetcher(parts(), transport).source
+        self.sent: Sequence[SentRequest] = []
+
+    def close(self) -> None:
+        self.transport.close()
+
+
 def ask(
-    dispatcher: Dispatcher,
-    *names: str,
-    allowance: int | None = None,
-    owner: object | Dispatcher | None = None,
-    within: float = 5.0,
-    expands: bool = False,
-) -> Sent:
-    """Send a refresh query for each name, in one send."""
-    keys = [(node(name),) for name in names]
-    requests = [Request(parts().refresh_query([key]), ("user",), (key,), expands) for key in keys]
-    return dispatcher.send(requests, 1000, len(requests) if allowance is None else allowance, owner, within)
+    asking: Asking, *names: str, allowance: int | None = None, within: float = 5.0, query: str = ""
+) -> list[FetchReply]:
+    """Send a refresh query for each name, in one send; the replies when all are there or time is up."""
+    dispatcher, until = asking.dispatcher, asking.dispatcher.clock() + within
+    requests = [FetchRequest(Kind.COPY, [(node(name),)], 1000) for name in names]
+    fetch = WholeQuery(asking.transport.service, query).fetch if query else asking.source.fetch
+    sent = dispatcher.send(fetch, requests, len(requests) if allowance is None else allowance, until)
+    dispatcher.wait(sent, until)
+    asking.sent = sent
+    return [reply_of(one) for one in sent]
+
+
+def reply_of(sent: SentRequest) -> FetchReply:
+    times = sent.stop()
+    if sent.done():
+        return sent.reply()
+    return FetchReply(error=PENDING, pending=True, sent=times) if times else NO_TIME
 
 
 @pytest.fixture
-def dispatcher(proxied: MakeProxy) -> Iterator[Callable[..., tuple[Dispatcher, Proxy]]]:
+def dispatcher(proxied: MakeProxy) -> Iterator[Callable[..., tuple[Asking, Proxy]]]:
     """Makes a dispatcher to a proxy; closed after the test."""
     made = []
 
-    def make(fault: Callable[..., Any] | str = "", **options: Any) -> tuple[Dispatcher, Proxy]:
+    def make(fault: Callable[..., Any] | str = "", **options: Any) -> tuple[Asking, Proxy]:
         proxy = proxied(fault)
-        made.append(dispatcher_to(proxy.url, **{"deadline": 5.0, "timeout": 5.0, **options}))
+        made.append(Asking(dispatcher_to(proxy.url, **{"deadline": 5.0, "timeout": 5.0, **options})))
         return made[-1], proxy
 
     yield make
@@ -199,112 +222,112 @@ def dispatcher(proxied: MakeProxy) -> Iterator[Callable[..., tuple[Dispatcher, P
 
 
 def test_a_second_try_is_paid_and_brings_what_the_first_did_not(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher(numbered(["broken"]), retries=2)
-    (reply,) = ask(asking, "ann", allowance=3).replies
+    (reply,) = ask(asking, "ann", allowance=3)
     assert (reply.error, reply.sent, proxy.count) == (None, 2, 2)
-    assert [text_of(row["n"]) for row in reply.rows] == ["10"]
+    (copy,) = cast("Callable[[], list[Copy]]", reply.outcomes)()
+    assert [text_of(row[0]) for row in cast("Any", copy.value)] == ["10"]
 
 
-def test_tries_end_with_the_allowance(dispatcher: Callable[..., tuple[Dispatcher, Proxy]]) -> None:
+def test_tries_end_with_the_allowance(dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, proxy = dispatcher("broken", retries=9)
-    sent = [reply.sent for reply in ask(asking, "ann", "bob", allowance=5).replies]
+    sent = [reply.sent for reply in ask(asking, "ann", "bob", allowance=5)]
     assert sum(sent) == proxy.count == 5
     assert min(sent) >= 1, "every request has one try before any has a second that it would need"
 
 
-def test_what_the_allowance_does_not_pay_for_is_not_sent(dispatcher: Callable[..., tuple[Dispatcher, Proxy]]) -> None:
+def test_what_the_allowance_does_not_pay_for_is_not_sent(dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, proxy = dispatcher()
-    replies = ask(asking, "ann", "bob", "cyd", allowance=2).replies
+    replies = ask(asking, "ann", "bob", "cyd", allowance=2)
     assert [reply.sent for reply in replies] == [1, 1, 0]
     assert "the budget is spent" in str(replies[2].error)
     assert proxy.count == 2
 
 
 @pytest.mark.parametrize("fault", ["kind", "html", "moved", "endless"])
-def test_what_cannot_succeed_is_not_tried_again(
-    fault: str, dispatcher: Callable[..., tuple[Dispatcher, Proxy]]
-) -> None:
+def test_what_cannot_succeed_is_not_tried_again(fault: str, dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, proxy = dispatcher(fault, retries=5)
-    (reply,) = ask(asking, "ann", allowance=6).replies
+    (reply,) = ask(asking, "ann", allowance=6)
     assert reply.error is not None
     assert (reply.sent, proxy.count) == (1, 1)
 
 
-def test_a_query_that_the_source_refuses_is_not_sent_again(dispatcher: Callable[..., tuple[Dispatcher, Proxy]]) -> None:
+def test_a_query_that_the_source_refuses_is_not_sent_again(dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, proxy = dispatcher(retries=5)
-    (reply,) = asking.send([Request("SELECT nonsense")], 0, 6).replies
+    (reply,) = ask(asking, "ann", allowance=6, query="SELECT nonsense")
     assert str(reply.error).startswith("refused: 400 Bad Request: error at")
     assert proxy.count == 1
 
 
-def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+def test_a_reply_after_the_deadline_comes_with_a_later_order_of_the_same_fetcher(
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher("slow")
     proxy.delay = 0.5
-    mine, other = object(), object()
+    mine, other = (pattern_fetcher(parts(), asking.transport, within=0.1) for _ in range(2))
     began = time.monotonic()
-    (reply,) = ask(asking, "ann", owner=mine, within=0.1).replies
+    delivery = mine.deliver(Order(1000, [(node("ann"),)], allowance=1))
     assert time.monotonic() - began < 0.1 + MARGIN
-    assert (reply.pending, reply.sent, reply.error) == (True, 1, "pending: the answer is late")
-    assert eventually(lambda: asking.busy == 0)
-    assert not ask(asking, owner=other).late
-    (late,) = ask(asking, owner=mine).late
-    assert (late.asked_at, late.reply.error, len(late.reply.rows)) == (1000, None, 1)
-    assert not ask(asking, owner=mine).late
+    assert (delivery.requests, delivery.copies[0].error) == (1, "pending: the answer is late")
+    assert mine.is_fetching((Kind.COPY, (node("ann"),)))
+    assert eventually(lambda: asking.dispatcher.busy == 0)
+    assert not other.deliver(Order(2000, [])).late
+    (late,) = mine.deliver(Order(2000, [])).late
+    assert isinstance(late.outcome, Copy)
+    assert (late.read_at, late.outcome.error, late.key) == (1000, None, (node("ann"),))
+    assert not mine.deliver(Order(3000, [])).late
     assert proxy.count == 1
 
 
 def test_after_the_deadline_nothing_more_is_sent_for_a_request(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher("stall", retries=5, timeout=0.5)
-    (reply,) = ask(asking, "ann", allowance=9, owner=asking, within=0.2).replies
+    (reply,) = ask(asking, "ann", allowance=9, within=0.2)
     assert reply.pending
-    assert eventually(lambda: asking.busy == 0)
-    (late,) = ask(asking, owner=asking).late
-    assert late.reply.error == "timeout: no answer in time"
-    assert (late.reply.sent, proxy.count) == (1, 1)
+    assert eventually(lambda: asking.dispatcher.busy == 0)
+    late = asking.sent[0].reply()
+    assert (late.error, late.sent, proxy.count) == ("timeout: no answer in time", 1, 1)
 
 
 def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_nothing(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher("stall", timeout=0.8)
-    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.3).replies
+    replies = ask(asking, *["ann"] * 12, within=0.3)
     assert [reply.sent for reply in replies] == [1] * 8 + [0] * 4
     assert replies[-1].error == "not sent: there was no time left"
-    assert asking.room(0) == 0, "every thread waits"
-    assert eventually(lambda: asking.busy == 0)
-    assert asking.room(0) > 0
+    assert asking.dispatcher.capacity() == 0, "every thread waits"
+    assert eventually(lambda: asking.dispatcher.busy == 0)
+    assert asking.dispatcher.capacity() > 0
     assert eventually(lambda: proxy.count == 8)
 
 
 def test_no_more_requests_are_under_way_at_once_than_the_source_bears(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher("slow")
     proxy.delay = 0.05
     began = time.monotonic()
-    assert all(reply.error is None for reply in ask(asking, *["ann"] * 16).replies)
+    assert all(reply.error is None for reply in ask(asking, *["ann"] * 16))
     assert time.monotonic() - began >= 0.1, "two rounds of eight"
 
 
-def test_connections_are_used_again(dispatcher: Callable[..., tuple[Dispatcher, Proxy]], oxigraph: Oxigraph) -> None:
+def test_connections_are_used_again(dispatcher: Callable[..., tuple[Asking, Proxy]], oxigraph: Oxigraph) -> None:
     asking, proxy = dispatcher()
     for _ in range(20):
-        assert ask(asking, "ann").replies[0].error is None
+        assert ask(asking, "ann")[0].error is None
     assert len(proxy.connections) == 1
 
 
 def test_a_source_that_is_not_there_is_asked_for_nothing_and_costs_nothing(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]],
+    dispatcher: Callable[..., tuple[Asking, Proxy]],
 ) -> None:
     asking, proxy = dispatcher(retries=1)
     proxy.stop()
-    (reply,) = ask(asking, "ann", allowance=2).replies
+    (reply,) = ask(asking, "ann", allowance=2)
     assert str(reply.error).startswith("connection: no way to 127.0.0.1: Connection refused")
     assert reply.sent == 0
 
@@ -324,48 +347,48 @@ def deaf() -> Iterator[str]:
 
 
 def test_a_source_that_accepts_no_connection_costs_nothing_and_holds_nobody_up(deaf: str) -> None:
-    asking = dispatcher_to(deaf, timeout=60.0)
+    asking = Asking(dispatcher_to(deaf, timeout=60.0))
     began = time.monotonic()
-    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.2).replies
+    replies = ask(asking, *["ann"] * 12, within=0.2)
     assert {(reply.sent, reply.error) for reply in replies} == {(0, "not sent: there was no time left")}
-    assert asking.room(0) == 0, "every thread is still waiting for a connection"
+    assert asking.dispatcher.capacity() == 0, "every thread is still waiting for a connection"
     asking.close()
     assert time.monotonic() - began < 0.2 + 2 * MARGIN
 
 
-def test_the_breaker_keeps_a_dead_source_from_being_paid(dispatcher: Callable[..., tuple[Dispatcher, Proxy]]) -> None:
+def test_the_breaker_keeps_a_dead_source_from_being_paid(dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, proxy = dispatcher("broken", breaker=Breaker(3, 0.5))
     for _ in range(10):
         ask(asking, "ann")
     assert proxy.count == 3
-    assert asking.room(0) == 0
+    assert asking.dispatcher.capacity() == 0
     proxy.fault = ""
-    assert eventually(lambda: asking.room(0) == 1)
-    assert ask(asking, "ann").replies[0].error is None
-    assert asking.room(0) > 1
+    assert eventually(lambda: asking.dispatcher.capacity() == 1)
+    assert ask(asking, "ann")[0].error is None
+    assert asking.dispatcher.capacity() > 1
 
 
 def test_retry_after_is_remembered_over_a_restart(
-    dispatcher: Callable[..., tuple[Dispatcher, Proxy]], proxied: MakeProxy, keep: Callable[..., FedView]
+    dispatcher: Callable[..., tuple[Asking, Proxy]], proxied: MakeProxy, keep: Callable[..., FedView]
 ) -> None:
     asking, proxy = dispatcher("busy")
     ask(asking, "ann")
     fed = keep(dispatcher_to(proxy.url))
-    fed.dispatcher.restore(json.loads(json.dumps(asking.state())))
+    fed.dispatcher.restore(json.loads(json.dumps(asking.dispatcher.state())))
     found, _ = fed.evaluate("jazz")
     assert (found.record.spent, proxy.count) == (0, 1)
 
 
 @pytest.mark.parametrize("fault", ["busy", "busy-date", "broken"])
 def test_a_request_that_the_rate_limiter_stops_gives_its_connection_back(
-    fault: str, dispatcher: Callable[..., tuple[Dispatcher, Proxy]]
+    fault: str, dispatcher: Callable[..., tuple[Asking, Proxy]]
 ) -> None:
     asking, proxy = dispatcher(fault, breaker=Breaker(1, 60.0))
     proxy.retry_after = 60
     ask(asking, *["ann"] * 8)
     files, threads = held()
     for _ in range(20):
-        assert all("not sent" in str(reply.error) for reply in ask(asking, *["ann"] * 8).replies)
+        assert all("not sent" in str(reply.error) for reply in ask(asking, *["ann"] * 8))
     assert len(proxy.connections) <= 8
     assert held()[0] <= files + 8 * 3, "a connection for each of eight threads: its two ends, and what the proxy opens"
     assert held()[1] <= threads + 8 * 2, (
@@ -389,13 +412,13 @@ def test_a_limit_per_step_lets_every_evaluation_through(proxied: MakeProxy, keep
         found, taken = fed.evaluate("jazz", "rock", "folk")
         assert found.record.spent == 3
         waited.append(taken)
-    assert min(waited) < PATIENCE + MARGIN
+    assert min(waited) < LIMITER_PATIENCE_S + MARGIN
     assert proxy.count == 12
 
 
-def test_closing_ends_what_is_under_way_at_once(dispatcher: Callable[..., tuple[Dispatcher, Proxy]]) -> None:
+def test_closing_ends_what_is_under_way_at_once(dispatcher: Callable[..., tuple[Asking, Proxy]]) -> None:
     asking, _ = dispatcher("stall", timeout=60.0)
-    ask(asking, "ann", "bob", owner=asking, within=0.05)
+    ask(asking, "ann", "bob", within=0.05)
     began = time.monotonic()
     asking.close()
     assert time.monotonic() - began < 1
@@ -453,7 +476,7 @@ def test_threads_that_share_a_source_and_a_budget_pay_for_every_request(
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(evaluate, views))
-    assert eventually(lambda: not asking.busy)
+    assert eventually(lambda: not views[0].dispatcher.busy)
     assert eventually(lambda: sum(fed.spent for fed in views) == proxy.count), proxy.count
     assert all(fed.endpoint.requests == fed.spent for fed in views)
     budget.check()

@@ -7,14 +7,16 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 from servers import Documents, Oxigraph
 
-from freshkeeper.maintenance.fetching.endpoint import Delivery, Order, Price, deliver
+from freshkeeper.maintenance.fetching.endpoint import Delivery, Order, Price
+from freshkeeper.maintenance.fetching.fetcher import deliver
+from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.sources.memory import InMemory
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, source_of
-from freshkeeper.maintenance.sources.transport import AtOnce, Transport
+from freshkeeper.maintenance.sources.transport import Transport
 
 BASE = "http://example.org/"
 FOLLOWERS = NamedNode(BASE + "followers")
@@ -59,14 +61,14 @@ class Pattern:
     def __init__(self, price: Price) -> None:
         (service,) = parse(QUERY).services
         parts = split(service, [FOLLOWERS.value], ["post", "topic"])
-        self.endpoint = PatternEndpoint(parts, self.transport(), price)
+        self.endpoint = pattern_fetcher(parts, self.transport(), price)
 
     def key(self, name: str) -> tuple[NamedNode]:
         return (node(name),)
 
     def transport(self) -> Transport:
         self.source = EmbeddedSource(list(quads()))
-        return AtOnce(self.source)
+        return Transport.in_process(self.source)
 
     def change(self, user: str, value: int) -> None:
         store = self.source.store
@@ -75,7 +77,7 @@ class Pattern:
         store.add(Quad(node(user), FOLLOWERS, Literal(value)))
 
     def close(self) -> None:
-        self.endpoint.transport.close()
+        self.endpoint.source.transport.close()
 
 
 class OverHttp(Pattern):
@@ -137,11 +139,11 @@ def source(request: pytest.FixtureRequest) -> Iterator[Made]:
 
 
 def fetch(source: Made, *users: str, now: int = 0) -> Delivery:
-    return deliver(source.endpoint, Order(now, [source.key(user) for user in users]))
+    return deliver(fetcher_of(source.endpoint), Order(now, [source.key(user) for user in users]))
 
 
 def expand(source: Made, topic: str, now: int = 0) -> Delivery:
-    return deliver(source.endpoint, Order(now, [], [source.key(topic)]))
+    return deliver(fetcher_of(source.endpoint), Order(now, [], [source.key(topic)]))
 
 
 def test_copies_come_in_the_order_asked(source: Made) -> None:
@@ -201,7 +203,7 @@ def test_an_embedded_value_keeps_its_terms() -> None:
 @pytest.mark.parametrize("key", ["x> } ?s ?p ?o . { <y", "a b", 'q"uote', "new\nline"])
 def test_no_key_changes_what_a_query_means(key: str) -> None:
     source = Pattern(Price())
-    (copy,) = deliver(source.endpoint, Order(0, [(Literal(key),)])).copies
+    (copy,) = deliver(fetcher_of(source.endpoint), Order(0, [(Literal(key),)])).copies
     assert (copy.value, copy.error) == ((), None)
 
 

@@ -24,7 +24,9 @@ from freshkeeper import (
 from freshkeeper.maintenance.base.errors import BudgetError, ConfigError, EndpointError, InputError
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.fetching.endpoint import Key
-from freshkeeper.maintenance.fetching.function_source import FunctionSource, source_of
+from freshkeeper.maintenance.fetching.fetcher import RemoteFetcher
+from freshkeeper.maintenance.fetching.function_source import FunctionSource, fetcher_of
+from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.policies.base import Results
 from freshkeeper.policies.plan import Plan
 
@@ -119,7 +121,8 @@ def test_a_source_that_raises_fails_its_keys_and_not_the_evaluation(caplog: pyte
     assert evaluation.record.spent == 1
     assert "the table is gone" in caplog.text
     broken[0] = False
-    assert values(manager.evaluate(2000, [])) == {"a": 1}
+    assert manager.evaluate(2000, []).record.spent == 0, "a key that failed is left out of one evaluation"
+    assert values(manager.evaluate(3000, [])) == {"a": 1}
 
 
 @pytest.mark.parametrize("source", [lambda refuse: refuse, lambda refuse: Split(refuse)])
@@ -274,8 +277,13 @@ class Everything:
 def test_what_has_all_of_a_remote_source_is_taken_as_it_is() -> None:
     source = Everything()
     assert isinstance(source, Remote)
-    assert source_of(source) is source
-    assert isinstance(source_of(dict.fromkeys), FunctionSource)
+    fetcher = fetcher_of(source)
+    assert isinstance(fetcher, RemoteFetcher)
+    assert fetcher.remote is source
+    made = fetcher_of(dict.fromkeys)
+    assert isinstance(made, KeyFetcher)
+    assert isinstance(made.source, FunctionSource)
+    assert fetcher_of(made) is made
 
 
 def test_the_contract_is_kept_by_ours() -> None:

@@ -20,7 +20,7 @@ from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.sources.bounds import LONGEST
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.source_config import config_of as source_config
 from freshkeeper.maintenance.sources.sources import source_of
 from freshkeeper.maintenance.sources.sparql_over_http import rows_of
@@ -134,7 +134,7 @@ def test_a_bad_answer_about_one_key_of_a_batch_costs_the_others_a_few_requests(
     given = {"sparql": saying(said).url, "batch": 12, "retries": 0, "failures": 5, "timeout": "60s"}
     source = source_of(source_config(given, "test"))
     (service,) = parse(QUERY.format(pattern=LINKED)).services
-    endpoint = PatternEndpoint(split(service, [f"{E}followers"], ["who"]), source.transport, source.price)
+    endpoint = pattern_fetcher(split(service, [f"{E}followers"], ["who"]), source.transport, source.price)
     with closing(source.transport):
         for _ in range(2):
             delivery = endpoint.deliver(Order(0, (), [(NamedNode(E + name),) for name in USERS]))

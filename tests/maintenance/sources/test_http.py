@@ -26,11 +26,11 @@ from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentErr
 from freshkeeper.maintenance.fetching.http import connection
 from freshkeeper.maintenance.fetching.http.compression import Unpacker
 from freshkeeper.maintenance.fetching.http.connection import Proxy
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
-from freshkeeper.maintenance.sources.transport import Request
+from freshkeeper.maintenance.sources.transport import GraphQuery
 
 HERE = "127.0.0.1"
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
@@ -320,11 +320,12 @@ def test_keys_in_headers_reach_the_source_from_the_environment(
     source = source_of(config_of({**where, "auth": auth}, "test"))
     with closing(source.transport):
         key = (NamedNode("http://e/x"),)
-        source.transport.send([Request("SELECT * { ?s ?p ?n }", ("s",), (key,))], 0, 1)
+        query = GraphQuery("SELECT * { ?s ?p ?n }", ("s",), (key,))
+        source.transport.service.select(query, 0, Deadline(time.monotonic() + 5))
     assert web.asked[0][1]["X-API-Key"] == "k3y-abcd"
     assert web.asked[0][1].get("Authorization") == ("Bearer t0ken" if more else None)
-    assert isinstance(source.transport, Dispatcher)
-    assert source.transport.mask("you sent k3y-abcd") == "you sent ***"
+    assert source.transport.dispatcher is not None
+    assert source.transport.dispatcher.mask("you sent k3y-abcd") == "you sent ***"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """No key can change what a refresh query means: it is found as it is, or it is not sent."""
 
-import math
-from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,11 +9,12 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QuerySolutions, RdfFormat, Store, parse
 
 from freshkeeper.maintenance.fetching.endpoint import Order, Price
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.parser import parse as read_query
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sparql_over_http import Method, SparqlOverHttp
-from freshkeeper.maintenance.sources.transport import Reply, Request, Sent
+from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions, Transport
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
@@ -62,22 +61,17 @@ def test_what_goes_over_the_wire_is_the_query_to_the_letter(tags: list[Literal],
 
 
 class Silent:
-    """A transport that keeps what it is asked."""
+    """A service that keeps what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
-
-    def room(self, now: int) -> float:
-        return math.inf
+        self.asked: list[GraphQuery] = []
 
     def close(self) -> None:
         pass
 
-    def send(
-        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
-    ) -> Sent:
-        self.asked += requests
-        return Sent([Reply() for _ in requests])
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
+        self.asked.append(query)
+        return Solutions()
 
 
 @pytest.mark.parametrize("bad", ['x"y', "a> <b", "{x}", "a|b", "a\\b", "a^b", "a`b"])
@@ -90,7 +84,7 @@ def test_an_iri_that_is_none_is_refused_before_anything_is_sent(bad: str) -> Non
             NamedNode(E + bad)
         return
     transport = Silent()
-    endpoint = PatternEndpoint(PARTS, transport, Price())
+    endpoint = pattern_fetcher(PARTS, Transport(transport), Price())
     delivery = endpoint.deliver(Order(0, [(quad.object,)], [(quad.object,)]))
     assert "is no IRI" in str(delivery.copies[0].error)
     assert "is no IRI" in str(delivery.expanded[0].error)
@@ -99,6 +93,6 @@ def test_an_iri_that_is_none_is_refused_before_anything_is_sent(bad: str) -> Non
 
 def test_a_blank_node_is_refused() -> None:
     transport = Silent()
-    delivery = PatternEndpoint(PARTS, transport).deliver(Order(0, [(BlankNode("a"),)]))
+    delivery = pattern_fetcher(PARTS, Transport(transport)).deliver(Order(0, [(BlankNode("a"),)]))
     assert "blank node" in str(delivery.copies[0].error)
     assert transport.asked == []

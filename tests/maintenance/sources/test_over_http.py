@@ -15,7 +15,7 @@ from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, source_of
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
@@ -58,7 +58,7 @@ def remote(url: str, **more: object) -> Source:
 
 def inside() -> Source:
     data = [Quad(*quad) for quad in parse(BLOG, format=RdfFormat.TURTLE)]
-    return Source(AtOnce(EmbeddedSource(data)), (f"{E}followers",))
+    return Source(Transport.in_process(EmbeddedSource(data)), (f"{E}followers",))
 
 
 @pytest.mark.parametrize(

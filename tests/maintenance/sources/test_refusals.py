@@ -16,17 +16,18 @@ from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.fetching.backoff import LONGEST_BACKOFF, KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.exchange import Answer
 from freshkeeper.maintenance.fetching.http.response_status import check
-from freshkeeper.maintenance.fetching.refusals import LONGEST, Refusals
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, pattern_fetcher
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
-from freshkeeper.maintenance.sources.transport import NOT_SENT, Reply, Request, Sent
+from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions, Transport
 from freshkeeper.policies.base import Case
 from freshkeeper.policies.registry import make
 
@@ -53,30 +54,30 @@ def oxigraph() -> Iterator[Oxigraph]:
 
 
 @pytest.fixture
-def asking(proxied: MakeProxy) -> Iterator[Callable[..., tuple[PatternEndpoint, Proxy]]]:
+def asking(proxied: MakeProxy) -> Iterator[Callable[..., tuple[PatternFetcher, Proxy]]]:
     """Makes an endpoint that refuses what names a poison, with the proxy before it."""
     made = []
 
     def make(
         *poison: str, batch: int = 12, status: bytes = b"400 Bad Request", **more: int
-    ) -> tuple[PatternEndpoint, Proxy]:
+    ) -> tuple[PatternFetcher, Proxy]:
         proxy = proxied()
         proxy.poison, proxy.status = poison, status
         source = source_of(config_of({"sparql": proxy.url, "batch": batch, "retries": 0, **more}, "test"))
         made.append(source.transport)
-        return PatternEndpoint(PARTS, source.transport, source.price), proxy
+        return pattern_fetcher(PARTS, source.transport, source.price), proxy
 
     yield make
     for transport in made:
         transport.close()
 
 
-def fetch(endpoint: PatternEndpoint, users: list[str] = USERS, allowance: float = math.inf) -> Delivery:
+def fetch(endpoint: PatternFetcher, users: list[str] = USERS, allowance: float = math.inf) -> Delivery:
     return endpoint.deliver(Order(0, [node(user) for user in users], (), allowance))
 
 
 def test_one_bad_key_of_a_batch_is_found_and_the_others_have_their_answers(
-    asking: Callable[..., tuple[PatternEndpoint, Proxy]],
+    asking: Callable[..., tuple[PatternFetcher, Proxy]],
 ) -> None:
     endpoint, proxy = asking("user07")
     delivery = fetch(endpoint)
@@ -89,7 +90,7 @@ def test_one_bad_key_of_a_batch_is_found_and_the_others_have_their_answers(
 
 
 def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(
-    asking: Callable[..., tuple[PatternEndpoint, Proxy]],
+    asking: Callable[..., tuple[PatternFetcher, Proxy]],
 ) -> None:
     endpoint, proxy = asking("user07")
     fetch(endpoint)
@@ -101,7 +102,7 @@ def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(
         asked += [order] * (proxy.count - before - 1)
     assert asked == [3, 7, 15, 31, 63]
     proxy.poison = ()
-    found = [fetch(endpoint).copies[7].error for _ in range(LONGEST)]
+    found = [fetch(endpoint).copies[7].error for _ in range(LONGEST_BACKOFF)]
     assert None in found
     assert found[-1] is None, "when the source takes it, it is a key like any other"
     assert fetch(endpoint).requests == 1
@@ -109,23 +110,23 @@ def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(
 
 @pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"414 URI Too Long", b"422 Unprocessable"])
 def test_a_refused_key_does_not_open_the_breaker(
-    status: bytes, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+    status: bytes, asking: Callable[..., tuple[PatternFetcher, Proxy]]
 ) -> None:
     endpoint, proxy = asking("user07", batch=1, failures=1, status=status)
     delivery = fetch(endpoint)
     assert [copy.error is None for copy in delivery.copies].count(True) == 11
-    assert endpoint.room(0) == math.inf
+    assert endpoint.capacity(0) == math.inf
     assert proxy.count == 12
 
 
 @pytest.mark.parametrize("status", [b"401 Unauthorized", b"403 Forbidden", b"407 Proxy Authentication Required"])
 def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_whole(
-    status: bytes, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+    status: bytes, asking: Callable[..., tuple[PatternFetcher, Proxy]]
 ) -> None:
     endpoint, proxy = asking("user", failures=1, status=status)
     delivery = fetch(endpoint)
     assert {copy.error for copy in delivery.copies} == {f"refused: {status.decode()}: no such key"}
-    assert (proxy.count, endpoint.room(0)) == (1, 0)
+    assert (proxy.count, endpoint.capacity(0)) == (1, 0)
 
 
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "7"}])
@@ -142,7 +143,7 @@ def test_what_a_status_says_of_key_and_source(headers: dict[str, str]) -> None:
 @pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize("allowance", range(1, 10))
 def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(
-    allowance: int, expanded: bool, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+    allowance: int, expanded: bool, asking: Callable[..., tuple[PatternFetcher, Proxy]]
 ) -> None:
     endpoint, proxy = asking("user07")
     answered: set[int] = set()
@@ -160,7 +161,7 @@ def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(
 @pytest.mark.parametrize(("policy", "case"), [("lru", Case.BGP), ("gain", Case.BGP), ("ibm", Case.AGGREGATE)])
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_bad_keys_take_no_place_in_the_budget_of_good_ones(
-    policy: str, case: Case, wrapped: bool, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+    policy: str, case: Case, wrapped: bool, asking: Callable[..., tuple[PatternFetcher, Proxy]]
 ) -> None:
     bad = USERS[::2]
     endpoint, proxy = asking(*bad, batch=1, failures=5)
@@ -178,31 +179,16 @@ def test_bad_keys_take_no_place_in_the_budget_of_good_ones(
 
 
 class Picky:
-    """A transport without a network that refuses requests with bad keys."""
+    """A service without a network that refuses requests with bad keys."""
 
     def __init__(self, bad: set[tuple[NamedNode]]) -> None:
         self.bad, self.sent, self.keys = bad, 0, 0
 
-    def room(self, now: int) -> float:
-        return math.inf
-
-    def send(
-        self,
-        requests: Sequence[Request],
-        now: int,
-        allowance: float,
-        owner: object = None,
-        within: float = math.inf,
-    ) -> Sent:
-        replies = []
-        for n, request in enumerate(requests):
-            if n + 1 > allowance:
-                replies.append(NOT_SENT)
-                continue
-            self.sent, self.keys = self.sent + 1, self.keys + len(request.keys)
-            refused = any(key in self.bad for key in request.keys)
-            replies.append(Reply(error="refused: 400", refused=True) if refused else Reply())
-        return Sent(replies)
+    def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
+        self.sent, self.keys = self.sent + 1, self.keys + len(query.keys)
+        if any(key in self.bad for key in query.keys):
+            raise FetchError("refused: 400", refused=True)
+        return Solutions()
 
     def close(self) -> None:
         pass
@@ -218,13 +204,13 @@ class Picky:
 def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_through(
     bad: set[int], batch: int, prices: tuple[float, float], orders: list[tuple[set[int], float]]
 ) -> None:
-    transport = Picky({node(str(n)) for n in bad})
+    service = Picky({node(str(n)) for n in bad})
     price = Price(*prices, batch)
-    endpoint = PatternEndpoint(PARTS, transport, price)
+    endpoint = pattern_fetcher(PARTS, Transport(service), price)
     for wanted, allowance in orders:
-        sent, keys = transport.sent, transport.keys
+        sent, keys = service.sent, service.keys
         delivery = endpoint.deliver(Order(0, [node(str(n)) for n in sorted(wanted)], (), allowance))
-        assert delivery.spent == price.paid(transport.sent - sent, transport.keys - keys) <= allowance
+        assert delivery.spent == price.paid(service.sent - sent, service.keys - keys) <= allowance
         for n, copy in zip(sorted(wanted), delivery.copies, strict=True):
             assert copy.error is not None or n not in bad
     final = endpoint.deliver(Order(0, [node(str(n)) for n in range(30)]))
@@ -232,9 +218,9 @@ def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_
 
 
 def test_what_is_asked_for_no_more_is_forgotten() -> None:
-    refusals = Refusals()
-    for n in range(10 * LONGEST):
-        refusals.begin()
-        refusals.refused([(Kind.MISS, n)])
-    assert len(list(refusals.resting())) <= 2
-    assert len(refusals._known) < 4 * LONGEST
+    backoff = KeyBackoff()
+    for n in range(10 * LONGEST_BACKOFF):
+        backoff.begin_order()
+        backoff.request_failed([(Kind.MISS, n)])
+    assert len(list(backoff.keys_in_backoff())) <= 2
+    assert len(backoff._failures) < 4 * LONGEST_BACKOFF

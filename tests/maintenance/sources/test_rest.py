@@ -12,16 +12,16 @@ from servers import Documents, eventually
 from terms import rows_of, text_of
 
 from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.fetching.asking import finished
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.runtime.embedded_query import continuous_query, run
 from freshkeeper.maintenance.sources.json_documents import Template
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
-from freshkeeper.maintenance.sources.transport import Request
 from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://example.org/"
@@ -55,7 +55,7 @@ class Site:
         self.text = text
         (service,) = parse(text).services
         volatile = [f"{E}{name}" for name in ("followers", "tag", "score")]
-        self.endpoint = PatternEndpoint(split(service, volatile, ["post", gives]), source.transport, source.price)
+        self.endpoint = pattern_fetcher(split(service, volatile, ["post", gives]), source.transport, source.price)
 
     def user(self, name: str) -> tuple[NamedNode]:
         return (NamedNode(f"{E}user/{name}"),)
@@ -79,7 +79,7 @@ def site(documents: Callable[[Mapping[str, object]], Documents]) -> Iterator[Cal
 
     yield make
     for each in made:
-        each.endpoint.transport.close()
+        each.endpoint.source.transport.close()
 
 
 def values(copy: Copy) -> list[str]:
@@ -203,7 +203,7 @@ def test_an_id_that_is_a_step_in_a_path_is_no_document(identity: str, site: Call
 
 def test_a_pattern_without_keys_cannot_be_asked_of_documents(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
-    (reply,) = blog.endpoint.transport.send([Request("SELECT * { ?s ?p ?o }")], 0, 1).replies
+    reply = finished(blog.endpoint.source.transport.ask("SELECT * { ?s ?p ?o }", 0))
     assert "documents are asked for by key" in str(reply.error)
 
 

@@ -8,10 +8,9 @@ import yaml
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.cache.view.survival import Survival
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config, source_reference
 from freshkeeper.maintenance.sources.sources import Source, load_source, source_of
-from freshkeeper.maintenance.sources.transport import AtOnce, Stateful
+from freshkeeper.maintenance.sources.transport import InProcess
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SPARQL = "sparql: http://localhost:7878/query\n"
@@ -28,9 +27,8 @@ def test_the_reference_has_every_key_with_its_default_and_a_comment() -> None:
 
 def test_the_example_is_a_source() -> None:
     source = load_source(str(CONFIGS / "source-sparql.yaml"))
-    assert isinstance(source.transport, Dispatcher)
     assert source.price.batch == 50
-    assert source.transport.room(0) == 10
+    assert source.transport.executor.capacity() == 10
     source.transport.close()
 
 
@@ -90,8 +88,7 @@ def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path: Path) -> None:
 
 def test_an_address_alone_is_a_sparql_endpoint() -> None:
     source = load_source("http://localhost:7878/query")
-    assert isinstance(source.transport, Dispatcher)
-    assert isinstance(source.transport, Stateful)
+    assert source.transport.dispatcher is not None
     source.transport.close()
     with pytest.raises(ConfigError, match="the source: sparql: 'http://' is no address"):
         load_source("http://")
@@ -101,7 +98,7 @@ def test_paths_are_beside_the_file_and_sizes_are_read_as_written(tmp_path: Path)
     (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
     (tmp_path / "blog.yaml").write_text("data: blog.ttl\nvolatile: http://e/n\n")
     source = load_source(str(tmp_path / "blog.yaml"))
-    assert isinstance(source.transport, AtOnce)
+    assert isinstance(source.transport.service, InProcess)
     assert (source.volatile, source.model) == (("http://e/n",), None)
     assert config_of({"sparql": "http://h/", "max_size": "5 kB"}, "").max_size == 5_000
 

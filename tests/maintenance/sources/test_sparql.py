@@ -12,7 +12,8 @@ from servers import Documents, MakeProxy, Oxigraph
 
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.sparql_over_http import (
     LONGEST_URL,
     Described,
@@ -20,7 +21,7 @@ from freshkeeper.maintenance.sources.sparql_over_http import (
     SparqlOverHttp,
     rows_of,
 )
-from freshkeeper.maintenance.sources.transport import Request
+from freshkeeper.maintenance.sources.transport import GraphQuery
 
 ALL = "SELECT * WHERE { ?s <http://example.org/followers> ?n }"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -44,7 +45,7 @@ def test_a_request_says_who_asks_and_what_is_understood(
     endpoint: Callable[..., SparqlOverHttp], proxied: MakeProxy
 ) -> None:
     proxy = proxied()
-    reply = endpoint(proxy.url).carry(Request(ALL), 0, Deadline())
+    reply = endpoint(proxy.url).select(GraphQuery(ALL), 0, Deadline())
     assert len(reply.rows) == 3
     head = proxy.heads[0]
     assert f"User-agent: freshkeeper/{version('freshkeeper')}\n" in head
@@ -58,7 +59,7 @@ def test_short_queries_go_by_get_and_long_ones_by_post(
     proxy = proxied()
     asking = endpoint(proxy.url)
     for query in (ALL, ALL + " # " + "x" * LONGEST_URL):
-        assert len(asking.carry(Request(query), 0, Deadline()).rows) == 3
+        assert len(asking.select(GraphQuery(query), 0, Deadline()).rows) == 3
     assert [head.split()[0] for head in proxy.heads] == ["GET", "POST"]
 
 
@@ -128,7 +129,7 @@ def test_time_is_bounded_for_an_exchange_and_not_for_a_read(
     asking = endpoint(proxied("drip").url)
     began = time.monotonic()
     with pytest.raises(FetchError, match="no answer in time"):
-        asking.carry(Request(ALL), 0, Deadline(began + 0.3))
+        asking.select(GraphQuery(ALL), 0, Deadline(began + 0.3))
     assert 0.25 < time.monotonic() - began < 3
 
 
@@ -144,7 +145,7 @@ def test_tls_to_a_server_that_speaks_none_is_a_fault_and_leaves_nothing_open(
     oxigraph: Oxigraph, endpoint: Callable[..., SparqlOverHttp]
 ) -> None:
     with pytest.raises(FetchError, match="connection: no way to 127"):
-        endpoint(oxigraph.url.replace("http:", "https:")).carry(Request(ALL), 0, Deadline(time.monotonic() + 0.5))
+        endpoint(oxigraph.url.replace("http:", "https:")).select(GraphQuery(ALL), 0, Deadline(time.monotonic() + 0.5))
 
 
 def test_headers_of_a_batch_say_until_when_it_holds_and_not_when_each_of_its_keys_changed(
@@ -159,6 +160,6 @@ def test_headers_of_a_batch_say_until_when_it_holds_and_not_when_each_of_its_key
     for asked, modified in ((keys[:1], 9_000), (keys, UNKNOWN)):
         call = asking.call(ALL)
         server.documents[call.url.removeprefix(server.url)] = body
-        reply = asking.carry(Request(ALL, ("n",), asked), 10_000, Deadline())
+        reply = asking.select(GraphQuery(ALL, ("n",), asked), 10_000, Deadline())
         assert (reply.modified, reply.expires) == (modified, 70_000)
     asking.close()

@@ -25,9 +25,9 @@ from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.sources.annotations import Annotation, ValidityAnnotations, instant_of, with_validity
-from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, pattern_fetcher
 from freshkeeper.maintenance.sources.sources import EmbeddedSource
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
@@ -103,20 +103,20 @@ def endpoint(
     told: ValidityAnnotations,
     pattern: str = "?topic :discussedBy ?user . ?user :followers ?n",
     price: Price | None = None,
-) -> tuple[PatternEndpoint, Annotated]:
+) -> tuple[PatternFetcher, Annotated]:
     query = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
         WHERE {{ WINDOW :w {{ ?post :about ?topic }} SERVICE :blog {{ {pattern} }} }}"""
     (service,) = read_query(query).services
     parts = with_validity(split(service, [f"{E}followers"], ["post", "topic"]), [f"{E}followers"], told)
     source = Annotated(trig)
-    return PatternEndpoint(parts, AtOnce(source), price or Price()), source
+    return pattern_fetcher(parts, Transport.in_process(source), price or Price()), source
 
 
 def node(name: str) -> tuple[NamedNode]:
     return (NamedNode(E + name),)
 
 
-def copies(endpoint: PatternEndpoint, now: int, *users: str) -> Sequence[Copy]:
+def copies(endpoint: PatternFetcher, now: int, *users: str) -> Sequence[Copy]:
     return endpoint.deliver(Order(now, [node(user) for user in users])).copies
 
 

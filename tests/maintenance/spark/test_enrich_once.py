@@ -17,6 +17,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
     Order,
     Price,
 )
+from freshkeeper.maintenance.fetching.fetcher import deliver
 from freshkeeper.maintenance.spark.enrichment.batch_store import BatchLog
 from freshkeeper.maintenance.spark.enrichment.once import LOST, Once
 
@@ -50,15 +51,15 @@ def started(source: Remote | Endpoint, path: Path) -> Once:
 def test_a_delivery_is_repeated_with_all_that_came_and_the_room_of_that_time(tmp_path: Path) -> None:
     order = Order(1000, ["a"], ["x"], 4.0)
     first = started(Remote(), tmp_path / "log")
-    assert first.room(1000) == 5.0
-    delivery = first.deliver(order)
+    assert first.capacity(1000) == 5.0
+    delivery = deliver(first, order)
     source = Remote()
     again = started(source, tmp_path / "log")
-    assert again.room(1000) == 5.0
-    assert again.deliver(order) == delivery
+    assert again.capacity(1000) == 5.0
+    assert deliver(again, order) == delivery
     assert source.orders == []
-    assert again.room(2000) == 5.0
-    again.deliver(Order(2000, ["b"], (), 4.0))
+    assert again.capacity(2000) == 5.0
+    deliver(again, Order(2000, ["b"], (), 4.0))
     assert len(source.orders) == 1
 
 
@@ -68,11 +69,11 @@ def test_an_order_that_was_lost_counts_as_all_that_it_might_have_cost(
 ) -> None:
     order = Order(1000, ["a"], ["x"], allowance)
     first = started(Remote(fails=True), tmp_path / "log")
-    first.room(1000)
+    first.capacity(1000)
     with pytest.raises(SystemExit):
-        first.deliver(order)
+        deliver(first, order)
     source = Remote()
-    lost = started(source, tmp_path / "log").deliver(order)
+    lost = deliver(started(source, tmp_path / "log"), order)
     assert source.orders == []
     assert lost.spent == spent
     assert [one.error for one in lost.copies] == [LOST]
@@ -89,7 +90,8 @@ def test_nothing_is_logged_where_nothing_is_asked(tmp_path: Path) -> None:
         def expand(self, sn: Key, now: int) -> Expanded:
             raise AssertionError
 
-    assert started(Simple(), tmp_path / "log").deliver(Order(1000, [])) == Delivery([], [], 0.0, 0)
+    delivery = deliver(started(Simple(), tmp_path / "log"), Order(1000, []))
+    assert (delivery.spent, delivery.requests) == (0.0, 0)
     assert not (tmp_path / "log").exists()
 
 
@@ -100,7 +102,7 @@ def test_a_source_that_raises_is_paid_for_and_the_same_after_a_restart(tmp_path:
 
     order, source = Order(1000, ["a"], ["x"], 4.0), Broken()
     first = started(source, tmp_path / "log")
-    first.room(1000)
-    delivery = first.deliver(order)
+    first.capacity(1000)
+    delivery = deliver(first, order)
     assert delivery.copies[0].error == delivery.expanded[0].error == "ConnectionError: gone"
-    assert started(source, tmp_path / "log").deliver(order) == delivery
+    assert deliver(started(source, tmp_path / "log"), order) == delivery

@@ -19,7 +19,6 @@ from tables import table_of
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.runtime import query_journal
-from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.state import stored_view as kept
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.simulator.experiment.check import check
@@ -243,8 +242,8 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: RunFi
         before = max(n for n in sent if n < max(sent))
         session = world.session(state=state)
         (source,) = session.runtime.sources.values()
-        assert isinstance(source.transport, Dispatcher)
-        limiter = source.transport.limiter
+        assert source.transport.dispatcher is not None
+        limiter = source.transport.dispatcher.limiter
         assert limiter.room() == 40 - max(sent)
         assert before <= 12 <= max(sent)  # 3 each; those of an evaluation in doubt count as sent
         list(session.results())

@@ -11,8 +11,10 @@ import pytest
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Delivery, Endpoint, Late, Order, Price, deliver
+from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Delivery, Endpoint, Late, Order, Price
 from freshkeeper.maintenance.fetching.endpoint import Remote as AnyRemote
+from freshkeeper.maintenance.fetching.fetcher import deliver
+from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.policies.registry import make
@@ -46,7 +48,7 @@ class NextTime:
         return float("inf")
 
     def deliver(self, order: Order) -> Delivery:
-        found = deliver(self.remote, order)
+        found = deliver(fetcher_of(self.remote), order)
         came, self.waiting = (
             self.waiting,
             [Late(key, copy, order.now) for key, copy in zip(order.keys, found.copies, strict=True)],

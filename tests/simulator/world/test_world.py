@@ -13,7 +13,7 @@ import pytest
 
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.fetching.endpoint import PENDING
-from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
+from freshkeeper.maintenance.fetching.key_fetcher import IN_FLIGHT
 from freshkeeper.policies.base import (
     BasePolicy,
     Budget,
@@ -48,7 +48,10 @@ class Steady(BasePolicy):
         """All that the policy would choose if it could, cut where the money ends."""
         everything = Budget(1e9, 1e9)
         whole = make(self.order).select(replace(round, case=Case.BGP), everything, rng)
-        scored = zip(whole.scores.tolist(), whole.chosen.tolist(), strict=True)
+        every = zip(whole.scores.tolist(), whole.chosen.tolist(), strict=True)
+        scored = [
+            (score, sr) for score, sr in every if round.cost[sr] <= budget.available
+        ]  # the others are in back-off
         kinds = round.kinds
         assert kinds is not None
         ranked = sorted(scored, key=lambda choice: (-choice[0], kinds[choice[1]], round.keys[choice[1]]))
@@ -103,6 +106,8 @@ class ByHand:
         self.known = {sn: list(srs) for sn, srs in self.needs.items()} if warm else {}
         self.read = dict.fromkeys(self.changes, self.t0) if warm else {}
         self.carried = 0.0
+        self.failures: Counter[Entry] = Counter()
+        self.backoff_until: dict[Entry, int] = {}
 
     def evaluations(self, count: int) -> list[tuple[float, float, float]]:
         return [self.evaluate(k) for k in range(1, count + 1)]
@@ -126,7 +131,11 @@ class ByHand:
         counts = self.content(now)
         gamma = float(self.setting.rule.per_evaluation)
         available = self.carried + floor(k * gamma) - floor((k - 1) * gamma)
-        chosen = self.choose(counts)[: floor(available)]
+        wanted = [entry for entry in self.choose(counts) if self.backoff_until.get(entry, 0) <= k]
+        chosen = wanted[: floor(available)]
+        if self.fails:
+            self.failures.update(chosen)
+            self.backoff_until |= {entry: k + 2 ** self.failures[entry] for entry in chosen}
         self.carried = min(float(self.setting.rule.bank), available - len(chosen))
         if not self.late:
             self.fetch(chosen, now)
@@ -327,7 +336,7 @@ def test_what_is_on_its_way_is_not_asked_for_again_and_costs_nothing() -> None:
     refused = 0
     for at, sr, requests, error in asked:
         under_way = at < sent.get(sr, -inf) + 2500
-        assert (requests, error) == ((0, UNDER_WAY) if under_way else (1, PENDING))
+        assert (requests, error) == ((0, IN_FLIGHT) if under_way else (1, PENDING))
         sent[sr] = sent[sr] if under_way else at
         refused += under_way
     assert refused

@@ -12,7 +12,8 @@ from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.endpoint import Fetched
+from freshkeeper.maintenance.fetching.endpoint import Copy, Fetched
+from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.sources.memory import InMemory
 from freshkeeper.policies.base import Case
 from freshkeeper.policies.registry import make
@@ -114,6 +115,7 @@ def test_a_copy_that_cannot_be_had_leaves_the_answer_unknown(monkeypatch: pytest
     assert world.manager.auditor is not None
     before = world.manager.auditor.measured.checked
     monkeypatch.setattr(world.source, "fetch", lambda keys, now: failing(keys))
+    world.manager.endpoint = fetcher_of(world.source)
     for k in range(20, 40):
         world.step(k)
     assert world.manager.auditor.measured.unknown > 0
@@ -121,8 +123,6 @@ def test_a_copy_that_cannot_be_had_leaves_the_answer_unknown(monkeypatch: pytest
 
 
 def failing(keys: list[int]) -> Fetched:
-    from freshkeeper.maintenance.fetching.endpoint import Copy, Fetched
-
     return Fetched([Copy(error="down") for _ in keys], float(len(keys)), len(keys))
 
 

@@ -24,7 +24,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.sources.sources import Source
-from freshkeeper.maintenance.sources.transport import AtOnce
+from freshkeeper.maintenance.sources.transport import Transport
 
 TEXT = """SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
 { WINDOW :w { ?post :topic ?topic } SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n } }"""
@@ -66,7 +66,7 @@ def registered(
         )
         for n, text in enumerate(texts)
     ]
-    sources = {f"{E}blog": Source(AtOnce(blog), (f"{E}followers",))}
+    sources = {f"{E}blog": Source(Transport.in_process(blog), (f"{E}followers",))}
     return build_all(registrations, sources=sources, evaluator=EvaluatorKind(evaluator)), blog
 
 

@@ -1,0 +1,124 @@
+"""The seam between the cache and its source, and the adapter for sources that carry out whole orders."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from freshkeeper.maintenance.fetching.asking import Waiting, finished
+from freshkeeper.maintenance.fetching.endpoint import (
+    NO_FAILURE,
+    Copy,
+    Delivery,
+    EntryId,
+    Expanded,
+    Order,
+    Price,
+    Remote,
+    failure,
+)
+
+
+class Fetcher(Protocol):
+    """Carries out orders: `KeyFetcher` for sources of keys, `RemoteFetcher` for sources of whole orders."""
+
+    @property
+    def price(self) -> Price:
+        """What a request for cached entries costs."""
+        ...
+
+    @property
+    def miss_price(self) -> Price:
+        """What a request for lookup keys costs."""
+        ...
+
+    def capacity(self, now: int) -> float:
+        """Return the cost units that the source takes now."""
+        ...
+
+    def reserve_capacity(self, cost: float) -> None:
+        """Keep room for an order of at most this cost, which was decided on and will come."""
+        ...
+
+    def keys_in_backoff(self) -> Iterable[EntryId]:
+        """Return the keys that the next order would leave out because they failed not long ago."""
+        ...
+
+    def cost_at_most(self, order: Order) -> float:
+        """Return the most that an order may have cost of which nobody knows what came."""
+        ...
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
+        """Carry out an order, pausing while its requests are on their way."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteFetcher:
+    """A source that carries out whole orders itself. What it raises fails the order, which is paid nevertheless."""
+
+    remote: Remote
+
+    @property
+    def price(self) -> Price:
+        return self.remote.price
+
+    @property
+    def miss_price(self) -> Price:
+        price = getattr(self.remote, "miss_price", None)
+        return price if isinstance(price, Price) else self.remote.price
+
+    def capacity(self, now: int) -> float:
+        return self.remote.room(now)
+
+    def reserve_capacity(self, cost: float) -> None:
+        """The source knows of orders only when they come."""
+
+    def keys_in_backoff(self) -> Iterable[EntryId]:
+        """Return what the source says in a method of this name, which it need not have."""
+        keys = getattr(self.remote, "keys_in_backoff", None)
+        return () if keys is None else keys()
+
+    def cost_at_most(self, order: Order) -> float:
+        """Return the whole allowance: the source may have tried again."""
+        return order.allowance if math.isfinite(order.allowance) else planned_cost(self, order)
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
+        yield from ()
+        try:
+            delivery = self.remote.deliver(order)
+        except NO_FAILURE:
+            raise
+        except Exception as error:
+            return failed_delivery(self, order, failure(error))
+        given = len(delivery.copies), len(delivery.expanded)
+        wanted = len(order.keys), len(order.sns)
+        if given != wanted:
+            said = (
+                f"malformed: {given[0]} copies for {wanted[0]} keys and "
+                f"{given[1]} expansions for {wanted[1]} lookup keys"
+            )
+            spent, requests = delivery.spent, delivery.requests
+            return replace(failed_delivery(self, order, said), spent=spent, requests=requests)
+        return delivery
+
+
+def deliver(fetcher: Fetcher, order: Order) -> Delivery:
+    """Carry out an order and wait for it."""
+    return finished(fetcher.delivering(order))
+
+
+def planned_cost(fetcher: Fetcher, order: Order) -> float:
+    """Return what an order costs in as few requests as hold its keys."""
+    return fetcher.price.of(len(order.keys)) + fetcher.miss_price.of(len(order.sns))
+
+
+def failed_delivery(fetcher: Fetcher, order: Order, error: str) -> Delivery:
+    """Return the delivery of an order that failed as a whole; it is paid as far as the allowance goes."""
+    return Delivery(
+        [Copy(error=error) for _ in order.keys],
+        [Expanded(error=error) for _ in order.sns],
+        min(planned_cost(fetcher, order), order.allowance),
+        0,
+        edges=[Copy(error=error) for _ in order.edges],
+    )
