@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.cache.view.survival import Survival
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
     from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
-    from freshkeeper.maintenance.enricher.cached_row import CachedRow
+    from freshkeeper.maintenance.enricher.cached import cached
     from freshkeeper.maintenance.enricher.enricher import Enricher
+    from freshkeeper.maintenance.enricher.lookup_requests import RetryAfter
     from freshkeeper.maintenance.enricher.lookups.http_lookup import HttpLookup
     from freshkeeper.maintenance.enricher.lookups.redis_lookup import RedisLookup
-    from freshkeeper.maintenance.enricher.lookups.sparql_lookup import SparqlLookup
     from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
     from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
+    from freshkeeper.maintenance.enricher.row import CachedRow, Row, RowError
+    from freshkeeper.maintenance.enricher.statistics import Stats
     from freshkeeper.maintenance.fetching.endpoint import (
         Copy,
         Delivery,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.sources.memory import InMemory
     from freshkeeper.maintenance.sources.source_contract import check_source
     from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, load_source
+    from freshkeeper.maintenance.sources.sparql_lookup import SparqlLookup
     from freshkeeper.maintenance.spark.enrich import enrich
     from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
@@ -100,15 +103,20 @@ __all__ = [
     "RecordedChanges",
     "RedisLookup",
     "Remote",
+    "RetryAfter",
     "Round",
+    "Row",
+    "RowError",
     "Selection",
     "SharedBudget",
     "Source",
     "SparqlLookup",
     "SqlLookup",
+    "Stats",
     "Survival",
     "WindowSpec",
     "__version__",
+    "cached",
     "check_policy",
     "check_source",
     "continuous_queries",

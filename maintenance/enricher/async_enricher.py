@@ -1,28 +1,25 @@
-"""Events enriched by key in an event loop: hits are answered at once, lookups are awaited on the loop."""
+"""Rows by key for asyncio: the same cache, whose lookups are awaited on the loop."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Hashable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
-from freshkeeper.maintenance.cache.evaluation import Evaluation
-from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
-from freshkeeper.maintenance.enricher.callers import EventLoop, Threads, in_this_thread
-from freshkeeper.maintenance.enricher.enrichment import Enrichment
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
+from freshkeeper.maintenance.enricher.engine import Flight, ReadOptions
+from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
-from freshkeeper.maintenance.enricher.settings import is_asynchronous
-from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
-from freshkeeper.maintenance.fetching.executors import Submit
+from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender, LoopSender
+from freshkeeper.maintenance.enricher.row import CachedRow, K, RowError, V
+from freshkeeper.maintenance.enricher.settings import Seconds
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
-class AsyncEnricher(Enrichment):
-    """An `Enricher` for asyncio: the same settings, and a lookup that is awaited, or runs in threads if it is not.
-
-    Choosing what to fetch runs in a thread, so that the loop is not held up; lookups run on the loop.
+class AsyncEnricher(BaseEnricher[K, V]):
+    """An `Enricher` for asyncio: the same settings, and a lookup that is awaited, or runs in threads if it blocks.
 
     >>> import asyncio
     >>> from freshkeeper import AsyncEnricher
@@ -35,76 +32,111 @@ class AsyncEnricher(Enrichment):
     ['A', 'B', 'A']
     """
 
-    async def get(self, key: Hashable) -> CachedRow:
-        """The row of a key, as far as it is known."""
-        row = self.cache.row(key, self._now())
-        return await self._missing(key) if row is None else row
+    async def get(
+        self,
+        key: K,
+        *,
+        max_age: Seconds | None = None,
+        min_freshness: float | None = None,
+        max_wait: Seconds | None = None,
+    ) -> CachedRow[V]:
+        """Return the row of a key, as `Enricher.get` does."""
+        if max_age is None and min_freshness is None:
+            entry = self._rows.get(key)
+            if entry is not None:
+                now, engine = self._now(), self._engine
+                if now < entry.check_at and now < engine.next_tick and entry.epoch == engine.epoch:
+                    entry.reads += 1
+                    engine.quick_hits += 1
+                    return engine.row_of(entry, now)
+        options = DEFAULT_READ
+        if not max_age is min_freshness is max_wait is None:
+            options = self._options(max_age, min_freshness, max_wait)
+        found = self._begin(key, options)
+        return await self._wait(found, max_wait) if isinstance(found, Flight) else found
 
-    async def get_many(self, keys: Iterable[Hashable]) -> list[CachedRow]:
-        """The rows of many keys; those that are not there are fetched together."""
-        asked = list(keys)
-        unique = dict.fromkeys(asked)
-        found = dict(zip(unique, await asyncio.gather(*map(self.get, unique)), strict=True))
-        return [found[key] for key in asked]
+    async def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
+        """Return the rows of many keys; those that have to be fetched share requests."""
+        wanted = list(keys)
+        options = self._options(None, None, max_wait)
+        self._bind()
+        with self._engine.gathering():
+            found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
+        rows = {}
+        for key, one in found.items():
+            rows[key] = await self._wait(one, max_wait) if isinstance(one, Flight) else one
+        return [rows[key] for key in wanted]
 
-    async def get_entries(self, key: Hashable) -> EntryRows:
-        """The rows of all entries that a key has, as `expand` says; that is asked once and kept until `forget(key)`."""
-        if not self._started:
-            await self._begin()
-        entries = await self._entries.awaited(key, self._patience)
-        return together(entries, () if isinstance(entries, str) else await self.get_many(entries))
+    async def get_entries(self, key: Any) -> EntryRows:
+        """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""
+        if self._expansions is None:
+            raise ConfigError("get_entries needs expand=...: a function from a key to the keys of its entries")
+        entries = await self._expansions.awaited(key, self._wait_s(None))
+        return combined(
+            entries, () if isinstance(entries, str) else await self.get_many(cast("tuple[K, ...]", entries))
+        )
 
-    async def join(self, events: AsyncIterable[T] | Iterable[T], key: KeyOf) -> AsyncIterator[tuple[T, CachedRow]]:
-        """Every event with the row of its key, which is a field of it or what a function says."""
+    async def join(self, events: AsyncIterable[T] | Iterable[T], key: KeyOf) -> AsyncIterator[tuple[T, CachedRow[V]]]:
+        """Yield every event with the row of its key, which is a field of the event or what a function says."""
         key_of = key_reader(key)
-        async for event in events if isinstance(events, AsyncIterable) else _one_by_one(events):
+        async for event in events if isinstance(events, AsyncIterable) else _each(events):
             try:
-                name = key_of(event)
+                name = _checked(key_of(event))
             except Exception as error:
                 raise no_key(event, error) from error
-            row = self.cache.row(name, self._now())
-            yield event, await self._missing(name) if row is None else row
+            yield event, await self.get(name)
 
-    async def tick(self, now: int | None = None) -> Evaluation | None:
-        """A round of maintenance, if one is due: every step is paid once."""
-        self._bind()
-        return await asyncio.to_thread(self._tick, now)
-
-    async def close(self) -> None:
-        """No more rounds and requests; what is held can still be asked for."""
-        await asyncio.to_thread(self._close)
+    async def aclose(self) -> None:
+        """Send no more requests; rows that are there can still be read."""
+        self._closed = True
+        self._engine.close()
+        if self._metrics is not None:
+            self._metrics.close(self)
 
     async def __aenter__(self) -> Self:
-        await self._begin()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.close()
+        await self.aclose()
 
-    def _submitters(self) -> tuple[Submit, Submit]:
-        self._loop = EventLoop(self.parallel)
-        if is_asynchronous(self.lookup):
-            return self._loop.submit, self._loop.submit
-        return Threads(self._threads).submit, in_this_thread
-
-    async def _missing(self, key: Hashable) -> CachedRow:
-        if not self._started:
-            await self._begin()
-        future: Future[CachedRow] = self._ask(key)
-        asyncio.get_running_loop().call_soon(self._send)  # when all who are about to ask have asked
-        try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), self._patience)
-        except TimeoutError:
-            return nothing(f"no answer within {self.timeout}")
-
-    async def _begin(self) -> None:
-        self._bind()
-        await asyncio.to_thread(self._start)
+    def _make_sender(self, lookup: Lookup[K, V], limiter: RateLimiter) -> LookupSender:
+        return LoopSender(lookup, limiter, self.settings.parallel, name=self.name, pump=lambda: self._engine.pump())
 
     def _bind(self) -> None:
-        self._loop.bind()
+        """Move to the running loop; fetches that another loop had under way are begun again."""
+        sender = self._sender
+        if isinstance(sender, LoopSender) and sender.bind():
+            self._engine.after_fork()
+
+    def _begin(self, key: K, options: ReadOptions) -> CachedRow[V] | Flight:
+        self._bind()
+        found = self._engine.read(_checked(key), options)
+        if isinstance(found, Flight) and found.is_miss and self.settings.on_miss != "wait":
+            if self.settings.on_miss == "error":
+                raise RowError(f"{key!r} is not in the cache; it is being fetched")
+            return CachedRow.failed("not in the cache; it is being fetched")
+        return found
+
+    async def _wait(self, flight: Flight, max_wait: Seconds | None) -> CachedRow[V]:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[CachedRow[V]] = loop.create_future()
+
+        def deliver(done: "Future[CachedRow[V]]") -> None:
+            loop.call_soon_threadsafe(_settle, waiter, done.result())
+
+        flight.future.add_done_callback(deliver)
+        wait_s = self._wait_s(max_wait)
+        try:
+            return await asyncio.wait_for(waiter, wait_s)
+        except TimeoutError:
+            return self._unanswered(flight, wait_s)
 
 
-async def _one_by_one(events: Iterable[T]) -> AsyncIterator[T]:
+def _settle(waiter: "asyncio.Future[CachedRow[V]]", row: CachedRow[V]) -> None:
+    if not waiter.done():
+        waiter.set_result(row)
+
+
+async def _each(events: Iterable[T]) -> AsyncIterator[T]:
     for event in events:
         yield event

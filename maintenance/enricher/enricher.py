@@ -1,29 +1,74 @@
-"""Events enriched by key, from any thread: rows out of a cache, which a thread of its own keeps fresh."""
+"""Rows by key for threads: a cache that decides at each read whether a row is worth a request."""
 
-from collections.abc import Hashable, Iterable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Self, TypeVar
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.cache.evaluation import Evaluation
-from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
-from freshkeeper.maintenance.enricher.callers import Threads, in_this_thread
-from freshkeeper.maintenance.enricher.enrichment import Enrichment
+from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
+from freshkeeper.maintenance.enricher.engine import Flight, ReadOptions
+from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
-from freshkeeper.maintenance.enricher.settings import is_asynchronous
-from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
-from freshkeeper.maintenance.fetching.executors import Submit
+from freshkeeper.maintenance.enricher.lookup_requests import (
+    InlineSender,
+    Lookup,
+    LookupSender,
+    ThreadSender,
+    is_asynchronous,
+)
+from freshkeeper.maintenance.enricher.row import CachedRow, K, RowError, V
+from freshkeeper.maintenance.enricher.settings import Seconds
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
 T = TypeVar("T")
+_new_row = tuple.__new__
 
 
-@dataclass(eq=False)
-class Enricher(Enrichment):
-    """Rows of somebody else's table or service by key, kept as fresh as a budget of requests allows.
+class Enricher(BaseEnricher[K, V]):
+    """Rows of somebody else's table or service by key, as right as a budget of requests allows.
 
-    Any number of threads may ask. Rounds of maintenance come by the clock from the first key on that is not there, or
-    when `with` is entered; `close`, or the end of `with`, ends them.
+    Every read decides whether its row is worth a request at the price that the budget sets at the moment; any number of
+    threads may read. Durations are seconds, timedeltas, or text such as "500ms".
+
+    lookup
+        a function from a list of keys to a mapping of rows; a key that is not in it has no row. A row may be a
+        `Row(value, modified=, expires=)`. It may raise, and `RetryAfter(seconds)` says when to try again.
+    budget
+        requests in a period: "5/s", "0.5/s", "300/min", "20000/day"
+    batch
+        how many keys a request may hold
+    bank
+        how long unspent budget keeps (default: the budget's own unit, at least a minute)
+    rate_limit
+        a limit of the source, beside the budget: "10/s"
+    on_stale
+        "wait": the read of a row that is not worth keeping waits for the fetch; "serve": it gets the old row meanwhile
+    on_miss
+        "wait": the read of a key that is not there waits; "null": it gets no row; "error": it raises RowError. The key
+        is fetched in any case
+    max_wait
+        how long a read waits at most; it then gets the old row, or a row with an error
+    stale_if_error
+        whether an old row is good enough where its fetch failed; it is marked by its error
+    target
+        the share of reads that is to be right, as 0.95: the budget is then the most that is spent for it
+    price
+        what a request costs, where that is not 1
+    capacity
+        how many rows are kept; those read least go
+    parallel
+        how many requests may be under way
+    expand
+        from a key to the keys of its entries, for `get_entries`
+    audit
+        the share of the budget that measures how right the answers are
+    metrics
+        where Prometheus finds its numbers: ":9100"
+    background
+        whether requests run in threads; without, they run in the thread that reads, and nothing waits for the budget
+    clock
+        milliseconds since the epoch, for tests
 
     >>> from freshkeeper import Enricher
     >>> prices = {"pen": 2, "ink": 7}
@@ -34,73 +79,113 @@ class Enricher(Enrichment):
     pen 2 True
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if is_asynchronous(self.lookup):
-            raise ConfigError("lookup is to be awaited: AsyncEnricher does that")
+    def get(
+        self,
+        key: K,
+        *,
+        max_age: Seconds | None = None,
+        min_freshness: float | None = None,
+        max_wait: Seconds | None = None,
+    ) -> CachedRow[V]:
+        """Return the row of a key.
 
-    def get(self, key: Hashable) -> CachedRow:
-        """The row of a key, as far as it is known."""
-        row = self.cache.row(key, self._now())
-        return self._missing(key) if row is None else row
+        `max_age` and `min_freshness` demand a row that is young or right enough, whatever a request costs; `max_wait`
+        is how long this read waits.
+        """
+        if max_age is None and min_freshness is None:
+            entry = self._rows.get(key)
+            if entry is not None:
+                now, engine = self._now(), self._engine
+                if now < entry.check_at and now < engine.next_tick and entry.epoch == engine.epoch:
+                    entry.reads += 1  # two threads at once may count as one
+                    engine.quick_hits += 1
+                    doubt = now - entry.doubt_from
+                    # The rate as ChangeRates.rate has it, without the call.
+                    rate = (entry.changes + 1) / (entry.exposure + engine.rates.prior_exposure)
+                    freshness = math.exp(-rate * doubt) if doubt > 0.0 else 1.0
+                    return _new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None))
+            if max_wait is None:
+                return self._read(key, DEFAULT_READ, None)
+        return self._read(key, self._options(max_age, min_freshness, max_wait), max_wait)
 
-    def get_many(self, keys: Iterable[Hashable]) -> list[CachedRow]:
-        """The rows of many keys; those that are not there are fetched together."""
-        if not self._started:
-            self._start()
-        asked = list(keys)
-        rows = [self.cache.row(key, self._now()) for key in asked]
-        missing = dict.fromkeys(key for key, row in zip(asked, rows, strict=True) if row is None)
-        futures = {key: self._ask(key) for key in missing}
-        self._send()
-        found = {key: self._wait(future) for key, future in futures.items()}
-        return [found[key] if row is None else row for key, row in zip(asked, rows, strict=True)]
+    def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
+        """Return the rows of many keys; those that have to be fetched share requests."""
+        wanted = list(keys)
+        options = self._options(None, None, max_wait)
+        with self._engine.gathering():
+            found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
+        rows = {key: self._wait(one, max_wait) if isinstance(one, Flight) else one for key, one in found.items()}
+        return [rows[key] for key in wanted]
 
-    def get_entries(self, key: Hashable) -> EntryRows:
-        """The rows of all entries that a key has, as `expand` says; that is asked once and kept until `forget(key)`."""
-        if not self._started:
-            self._start()
-        entries = self._entries.of(key, self._patience)
-        return together(entries, () if isinstance(entries, str) else self.get_many(entries))
+    def get_entries(self, key: Any) -> EntryRows:
+        """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""
+        if self._expansions is None:
+            raise ConfigError("get_entries needs expand=...: a function from a key to the keys of its entries")
+        entries = self._expansions.of(key, self._wait_s(None))
+        return combined(entries, () if isinstance(entries, str) else self.get_many(cast("tuple[K, ...]", entries)))
 
-    def join(self, events: Iterable[T], key: KeyOf) -> Iterator[tuple[T, CachedRow]]:
-        """Every event with the row of its key, which is a field of it or what a function says."""
-        key_of, row_of, now = key_reader(key), self.cache.row, self._now
-        for event in events:
-            try:
-                name = key_of(event)
-            except Exception as error:
-                raise no_key(event, error) from error
-            row = row_of(name, now())
-            yield event, self._missing(name) if row is None else row
+    def join(self, events: Iterable[T], key: KeyOf, *, ahead: int | None = None) -> Iterator[tuple[T, CachedRow[V]]]:
+        """Yield every event with the row of its key, which is a field of the event or what a function says.
 
-    def tick(self, now: int | None = None) -> Evaluation | None:
-        """A round of maintenance, if one is due: every step is paid once."""
-        return self._tick(now)
+        `ahead` events are read before the first is answered, so that their keys share requests (default: a few for
+        lists, and none for streams, whose next event may take long to come).
+        """
+        key_of = key_reader(key)
+        if ahead is None:
+            ahead = max(self.settings.pricing.batch, self.settings.parallel) if isinstance(events, Sequence) else 1
+        source = iter(events)
+        while chunk := list(islice(source, max(1, ahead))):
+            keys = []
+            for event in chunk:
+                try:
+                    keys.append(_checked(key_of(event)))
+                except Exception as error:
+                    raise no_key(event, error) from error
+            yield from zip(chunk, self.get_many(keys) if len(keys) > 1 else map(self.get, keys), strict=True)
 
     def close(self) -> None:
-        """No more rounds and requests; what is held can still be asked for."""
-        self._close()
+        """Send no more requests; rows that are there can still be read."""
+        self._closed = True
+        self._engine.close()
+        if self._metrics is not None:
+            self._metrics.close(self)
 
     def __enter__(self) -> Self:
-        self._start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _submitters(self) -> tuple[Submit, Submit]:
-        return Threads(self._threads).submit, in_this_thread
+    def _make_sender(self, lookup: Lookup[K, V], limiter: RateLimiter) -> LookupSender:
+        if is_asynchronous(lookup):
+            raise ConfigError("lookup is a coroutine function: use AsyncEnricher, which awaits it")
+        name, parallel = self.name, self.settings.parallel
+        if not self._background:
+            return InlineSender(lookup, limiter, parallel, name=name)
+        return ThreadSender(lookup, limiter, parallel, name=name, pump=lambda: self._engine.pump())
 
-    def _missing(self, key: Hashable) -> CachedRow:
-        if not self._started:
-            self._start()
-        future = self._ask(key)
-        self._send()
-        return self._wait(future)
+    def _read(self, key: K, options: ReadOptions, max_wait: Seconds | None) -> CachedRow[V]:
+        found = self._begin(key, options)
+        return self._wait(found, max_wait) if isinstance(found, Flight) else found
 
-    def _wait(self, future: "Future[CachedRow]") -> CachedRow:
+    def _begin(self, key: K, options: ReadOptions) -> CachedRow[V] | Flight:
+        """Begin a read: return the row, or the flight to wait for."""
+        found = self._engine.read(_checked(key), options)
+        if isinstance(found, Flight) and found.is_miss and self.settings.on_miss != "wait":
+            if self.settings.on_miss == "error":
+                raise RowError(f"{key!r} is not in the cache; it is being fetched")
+            return CachedRow.failed("not in the cache; it is being fetched")
+        return found
+
+    def _wait(self, flight: Flight, max_wait: Seconds | None) -> CachedRow[V]:
+        wait_s = self._wait_s(max_wait)
         try:
-            return future.result(self._patience)
+            row: CachedRow[V] = flight.future.result(wait_s)
         except TimeoutError:
-            return nothing(f"no answer within {self.timeout}")
+            return self._unanswered(flight, wait_s)
+        return row
+
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        if isinstance(self._sender, ThreadSender):
+            self._sender.restart()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyoxigraph as ox
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.state.plain_values import parts, tagged, untagged
+from freshkeeper.maintenance.base.plain_values import parts, tagged, untagged
 
 Json: TypeAlias = Any
 LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.lookup_source import Rows
+from freshkeeper.maintenance.enricher.lookup_requests import Rows
 from freshkeeper.maintenance.fetching.endpoint import Copy
 from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
 from freshkeeper.maintenance.fetching.http.response_status import check

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from freshkeeper.maintenance.enricher.lookup_source import Rows
+from freshkeeper.maintenance.enricher.lookup_requests import Rows
 
 
 @dataclass(frozen=True)

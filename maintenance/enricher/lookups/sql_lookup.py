@@ -8,8 +8,7 @@ from threading import local
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.lookup_source import in_ms
-from freshkeeper.maintenance.fetching.endpoint import Copy
+from freshkeeper.maintenance.enricher.row import Row
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -76,7 +75,7 @@ class SqlLookup:
         if self.modified is None:
             return row
         self._column(list(row), self.modified)
-        return Copy(row, modified=in_ms(row[self.modified]))
+        return Row(row, modified=row[self.modified])
 
     def _through_engine(self, keys: list[Any]) -> tuple[list[str], Sequence[Any]]:
         from sqlalchemy import bindparam, text  # an extra

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.enricher.cached_row import CachedRow
 from freshkeeper.maintenance.enricher.enricher import Enricher
+from freshkeeper.maintenance.enricher.row import CachedRow
 
 T = TypeVar("T")
 
 
-def enrich_table(enricher: Enricher, table: T, key: str, freshness: str = "freshness") -> T:
+def enrich_table(enricher: Enricher[Any, Any], table: T, key: str, freshness: str = "freshness") -> T:
     """The table with the columns of the rows of its keys, and one that says how likely each row is fresh.
 
     Rows are dicts; what has none, or lacks a column, is null there. Keys that are missing are fetched together, within
@@ -20,8 +20,9 @@ def enrich_table(enricher: Enricher, table: T, key: str, freshness: str = "fresh
     >>> from freshkeeper import Enricher, enrich_table
     >>> sales = pyarrow.table({"product": ["pen", "ink"], "n": [3, 1]})
     >>> with Enricher(lambda keys: {key: {"price": len(key)} for key in keys}, "5/s") as enricher:
-    ...     enrich_table(enricher, sales, "product").to_pydict()
-    {'product': ['pen', 'ink'], 'n': [3, 1], 'price': [3, 3], 'freshness': [1.0, 1.0]}
+    ...     enriched = enrich_table(enricher, sales, "product").to_pydict()
+    >>> enriched["price"], [round(freshness, 2) for freshness in enriched["freshness"]]
+    ([3, 3], [1.0, 1.0])
     """
     columns = _names(table)
     if key not in columns:
@@ -37,7 +38,7 @@ def enrich_table(enricher: Enricher, table: T, key: str, freshness: str = "fresh
     return enriched
 
 
-def _added(rows: "list[CachedRow | None]", freshness: str) -> dict[str, list[Any]]:
+def _added(rows: "list[CachedRow[Any] | None]", freshness: str) -> dict[str, list[Any]]:
     values = [row.value if row is not None and isinstance(row.value, Mapping) else {} for row in rows]
     for row in rows:
         if row is not None and row.value is not None and not isinstance(row.value, Mapping):

@@ -21,10 +21,10 @@ from servers import HERE, Oxigraph
 
 from freshkeeper import (
     AsyncEnricher,
-    Copy,
     Enricher,
     HttpLookup,
     RedisLookup,
+    Row,
     SparqlLookup,
     SqlLookup,
     enrich_table,
@@ -90,7 +90,7 @@ def test_an_enricher_of_a_table_uses_a_connection_in_each_thread(sqlite: Path) -
 
 def test_a_column_may_say_when_a_row_changed_and_a_key_may_have_several(sqlite: Path) -> None:
     lookup = SqlLookup(lambda: sqlite3.connect(sqlite), QUERY.replace("price", "price, seen"), modified="seen")
-    assert lookup(["pen"]) == {"pen": Copy({"id": "pen", "price": 2, "seen": 5000}, modified=5000)}
+    assert lookup(["pen"]) == {"pen": Row({"id": "pen", "price": 2, "seen": 5000}, modified=5000)}
     several = SqlLookup(
         lambda: sqlite3.connect(sqlite), "SELECT id, price FROM products WHERE seen IN {keys}", many=True
     )
@@ -159,7 +159,7 @@ def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path: Path) -> None:
             owner.execute("UPDATE products SET price = 3 WHERE id = 'pen'")
             assert lookup(["pen"])["pen"]["price"] == 3
         dated = SqlLookup(connect, QUERY.replace("price", "price, changed"), modified="changed")
-        assert dated(["pen"])["pen"].modified > 1_700_000_000_000
+        assert dated(["pen"])["pen"].modified.year >= 2026
         with Enricher(SqlLookup(engine, QUERY), "50/s", batch=10) as enricher:
             assert [row.value["price"] for row in enricher.get_many(["pen", "ink"])] == [3, 7]
         engine.dispose()
@@ -245,7 +245,7 @@ def test_http_has_a_document_to_each_key_with_its_validity(shop: str) -> None:
 
 def test_http_may_have_many_keys_to_a_request(shop: str) -> None:
     lookup = HttpLookup(f"{shop}/products?ids={{keys}}", rows=lambda found: {each["id"]: each for each in found})
-    with Enricher(lookup, "20/s", batch=10, knowledge="published") as enricher:
+    with Enricher(lookup, "20/s", batch=10) as enricher:
         rows = enricher.get_many(["pen", "nobody", "a/b c"])
     assert [row.value and row.value["price"] for row in rows] == [2, None, 7]
     lookup.close()
@@ -349,7 +349,7 @@ def test_tables_come_out_as_they_went_in_with_the_columns_of_their_rows(
         told = found.to_pydict() if kind is pyarrow.table else {name: list(found[name]) for name in found.columns}
         assert told["price"][:2] == [2.5, 7.0]
         assert told["unit"][0] == "piece"
-        assert told["freshness"] == [1.0, 1.0, 0.0, 1.0]
+        assert told["freshness"] == pytest.approx([1.0, 1.0, 0.0, 1.0], abs=1e-3)
         with pytest.raises(InputError, match="has a column 'price' already"):
             enrich_table(enricher, found, "product", freshness="again")
         with pytest.raises(InputError, match="no column 'sku'; it has product, n"):
@@ -358,7 +358,6 @@ def test_tables_come_out_as_they_went_in_with_the_columns_of_their_rows(
 
 def test_what_is_no_table_or_has_no_columns_is_said() -> None:
     with Enricher(lambda keys: dict.fromkeys(keys, 1), "20/s", background=False) as enricher:
-        enricher.tick(1000)
         with pytest.raises(InputError, match="list is no table of pandas, pyarrow or polars"):
             enrich_table(enricher, ["pen"], "product")
         with pytest.raises(InputError, match="rows of a table are dicts of columns, and the lookup returned 1"):

@@ -9,7 +9,7 @@ import pytest
 
 from freshkeeper import AsyncEnricher, Enricher
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.shared_entries import EntryRows
+from freshkeeper.maintenance.enricher.expansions import EntryRows
 
 DISCUSSED = {"jazz": ["ann", "bob"], "rock": ["bob"], "folk": []}
 FOLLOWERS = {"ann": 10, "bob": 20}
@@ -43,12 +43,11 @@ def test_a_key_has_the_rows_of_its_entries_and_shared_ones_are_fetched_once() ->
         assert expanded[-1] == "jazz"
 
 
-def test_expansions_are_paid_and_what_cannot_be_says_why() -> None:
-    enricher = Enricher(followers, "4/s", expand=DISCUSSED.get, background=False)
-    enricher.tick(1000)
+def test_expansions_are_paid_for() -> None:
+    enricher = Enricher(followers, "4/s", bank=2, expand=DISCUSSED.get, background=False, clock=lambda: 1000.0)
     found = [enricher.get_entries(topic) for topic in ("jazz", "rock", "folk", "folk")]
-    assert found[2].error == "no budget is left for it now"
-    assert enricher.counts.requests <= 4
+    assert found[2].error == "the budget is spent"
+    assert enricher.stats().requests == 4  # two expansions and two users
     enricher.close()
 
 

@@ -1,0 +1,211 @@
+"""Requests of an enricher: a user's lookup behind a `KeyFetcher`, run inline, in threads or on an event loop."""
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.enricher.engine import Outcomes
+from freshkeeper.maintenance.enricher.row import K, Row, V
+from freshkeeper.maintenance.enricher.workers import Alarm, Workers
+from freshkeeper.maintenance.fetching.endpoint import Copy, error_text
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+
+Rows: TypeAlias = Mapping[Any, Any]
+Lookup: TypeAlias = Callable[[list[K]], Mapping[K, V | Row[V]]] | Callable[[list[K]], Awaitable[Mapping[K, V | Row[V]]]]
+"""From keys to their rows; a row may be a `Row`, which says since when or until when it holds."""
+
+
+class RetryAfter(FreshkeeperError):  # noqa: N818  # lookups raise it to say when, not that something is wrong
+    """Raised by a lookup whose source wants no request for some seconds.
+
+    >>> from freshkeeper import RetryAfter
+    >>> RetryAfter(2).seconds
+    2.0
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the source wants no request for {seconds:g} s")
+        self.seconds = float(seconds)
+
+
+def is_asynchronous(lookup: Callable[..., Any]) -> bool:
+    """Return whether a lookup has to be awaited."""
+    if getattr(lookup, "asynchronous", False):
+        return True
+    return inspect.iscoroutinefunction(lookup) or inspect.iscoroutinefunction(type(lookup).__call__)
+
+
+@dataclass(eq=False)
+class LookupSender(ABC):
+    """Sends requests to one lookup, within its rate limit, its pauses and its circuit breaker."""
+
+    lookup: Callable[[list[Any]], Any]
+    limiter: RateLimiter
+    parallel: int = 8
+    can_wait: bool = True
+    name: str = "rows"
+    running: int = 0
+
+    def ready(self) -> bool:
+        """Return whether a request may go now."""
+        return self.running < self.parallel and self.limiter.room() > 0
+
+    def why_not(self) -> str:
+        """Return why no request may go now."""
+        if self.running >= self.parallel:
+            return f"all {self.parallel} requests to source {self.name!r} are under way"
+        return f"source {self.name!r}: {self.limiter.why()}"
+
+    def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
+        """Send one request and call `done` with the outcome of each key."""
+        self.limiter.take()
+        self.running += 1
+        self._begin(list(keys), lambda reply: self._finish(keys, reply, done, proven))
+
+    @abstractmethod
+    def wake(self, after: float) -> None:
+        """Wake the engine in so many milliseconds."""
+
+    @abstractmethod
+    def _begin(self, keys: list[Hashable], replied: "Callable[[Callable[[], Any]], None]") -> None:
+        """Call the lookup and hand a function that returns its result, or raises what it raised, to `replied`."""
+
+    def _finish(
+        self, keys: Sequence[Hashable], reply: Callable[[], Any], done: Callable[[Outcomes], None], proven: bool
+    ) -> None:
+        self.running -= 1
+        try:
+            outcomes = read_rows(keys, reply())
+        except RetryAfter as pause:
+            self.limiter.failed(pause.seconds)
+            outcomes = {key: Copy(error=str(pause)) for key in keys}
+        except BaseException as error:  # whatever a lookup raises costs its own keys, and nothing else
+            wait = getattr(error, "wait", None)
+            if isinstance(wait, int | float):
+                self.limiter.failed(wait)
+            elif proven:  # a breaker that opens for keys that always fail would shut out the others
+                self.limiter.failed()
+            outcomes = {key: Copy(error=error_text(error)) for key in keys}
+        else:
+            self.limiter.succeeded()
+        done(outcomes)
+
+
+@dataclass(eq=False)
+class InlineSender(LookupSender):
+    """Calls the lookup in the thread that reads; nothing can wait."""
+
+    can_wait: bool = False
+
+    def wake(self, after: float) -> None:
+        """No read waits, so nothing has to be woken."""
+
+    def _begin(self, keys: list[Hashable], replied: Callable[[Callable[[], Any]], None]) -> None:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(self.lookup(keys))
+        except Exception as error:
+            future.set_exception(error)
+        replied(future.result)
+
+
+@dataclass(eq=False)
+class ThreadSender(LookupSender):
+    """Calls the lookup in daemon threads."""
+
+    pump: Callable[[], None] = field(default=lambda: None)
+
+    def __post_init__(self) -> None:
+        self._workers = Workers(self.parallel, self.name)
+        self._alarm = Alarm(lambda: self.pump(), f"{self.name}-alarm")
+
+    def restart(self) -> None:
+        """Begin anew in a forked child, where no thread lives on."""
+        self.running = 0
+        self.__post_init__()
+
+    def wake(self, after: float) -> None:
+        """Wake the engine from the alarm's thread."""
+        self._alarm.set(after / 1000)
+
+    def _begin(self, keys: list[Hashable], replied: Callable[[Callable[[], Any]], None]) -> None:
+        future = self._workers.submit(self.lookup, keys)
+        future.add_done_callback(lambda done: replied(done.result))
+
+
+@dataclass(eq=False)
+class LoopSender(LookupSender):
+    """Awaits the lookup on the running event loop; lookups that block run in daemon threads."""
+
+    pump: Callable[[], None] = field(default=lambda: None)
+
+    def __post_init__(self) -> None:
+        self._workers = Workers(self.parallel, self.name)
+        self._awaited = is_asynchronous(self.lookup)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> bool:
+        """Use the running loop; return whether it is another one than before."""
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return False
+        moved = self._loop is not None
+        self._loop = loop
+        self.running = 0
+        self._tasks.clear()
+        return moved
+
+    def wake(self, after: float) -> None:
+        """Wake the engine from the loop."""
+        assert self._loop is not None
+        self._loop.call_later(after / 1000, self.pump)
+
+    def _begin(self, keys: list[Hashable], replied: Callable[[Callable[[], Any]], None]) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self._call(keys, replied))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _call(self, keys: list[Hashable], replied: Callable[[Callable[[], Any]], None]) -> None:
+        future: Future[Any] = Future()
+        try:
+            if self._awaited:
+                found = await self.lookup(keys)
+            else:
+                found = await asyncio.wrap_future(self._workers.submit(self.lookup, keys))
+            future.set_result(found)
+        except BaseException as error:
+            future.set_exception(error)
+            replied(future.result)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            return
+        replied(future.result)
+
+
+def read_rows(keys: Sequence[Hashable], found: object) -> Outcomes:
+    """Return an outcome for each key from what a lookup returned; a key that is not in it has no row (None)."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"a lookup returns a mapping from keys to rows, not {type(found).__name__}")
+    if found and not any(key in found for key in keys):
+        wanted, got = keys[0], next(iter(found))
+        raise TypeError(
+            f"the lookup was asked for {wanted!r} ({type(wanted).__name__}) and returned only other keys, such as "
+            f"{got!r} ({type(got).__name__}): return the keys as they were given"
+        )
+    return {key: as_copy(found.get(key)) for key in keys}
+
+
+def as_copy(row: object) -> Copy:
+    """Return a row of a lookup with its dates."""
+    if isinstance(row, Row):
+        return row.as_copy()
+    if isinstance(row, Copy):
+        return Row(row.value, row.modified, row.expires).as_copy() if row.error is None else row
+    return Copy(row)
