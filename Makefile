@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 PROCESSES ?= 3  # on two cores: tests that wait by the clock leave none idle
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
-PROGRAMS := scripts/check-prose scripts/cohesion scripts/compare-figures scripts/figures.py scripts/run-notebooks scripts/write-lock scripts/write-sbom
+PROGRAMS := scripts/check-prose scripts/cohesion scripts/compare-figures scripts/compare-speed scripts/figures.py scripts/speed.py scripts/run-notebooks scripts/write-lock scripts/write-sbom
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
@@ -37,7 +37,7 @@ fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10
 	FUZZ_QUERIES=100000 $(BIN)/python -m pytest -s tests/fuzz/queries tests/fuzz/test_conjunctions.py
 	FUZZ_REQUESTS=10000 $(BIN)/python -m pytest -s tests/fuzz/test_service_requests.py --timeout 3600
 
-bench: .venv/ready          ## measured speed, as ratios
+bench: .venv/ready          ## measured speed, as ratios; of two checkouts: scripts/compare-speed OLD NEW, and of their figures scripts/compare-figures OLD NEW
 	@for b in $(filter-out benchmarks/stopwatch.py benchmarks/answers_in_sql.py,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
 notebooks: .venv/ready java  ## run the notebooks and keep their outputs

@@ -48,7 +48,11 @@ class Checkout:
         return done.stdout.strip() if done.returncode == 0 else None
 
 
-def interpreter(named: str | None, new: Checkout) -> str:
-    """Return the interpreter that runs both checkouts: the one that was named, NEW's, or this one."""
-    own = new.root / ".venv/bin/python"
-    return named or (str(own) if own.exists() else sys.executable)
+def interpreter(named: str | None, *checkouts: Checkout) -> str:
+    """Return the interpreter that runs all checkouts: the one that was named, or that of the first one's .venv.
+
+    Checkouts without .venv run with that of these scripts' own checkout, or with the interpreter of the script.
+    """
+    roots = [*(checkout.root for checkout in checkouts), Path(__file__).resolve().parents[1]]
+    present = [python for root in roots if (python := root / ".venv/bin/python").exists()]
+    return named or str(present[0] if present else sys.executable)

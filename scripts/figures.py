@@ -5,6 +5,7 @@ experiment goes through the command line, so that the same script serves checkou
 """
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -23,8 +24,8 @@ from typing import Any, NamedTuple
 
 Figures = dict[str, Any]
 
-NOT_FIGURES = re.compile(r"(_us|seconds|fetch_ms|latency_ms)$")
-"""Columns and keys that hold measured times, which differ from run to run."""
+NOT_FIGURES = re.compile(r"(_us|seconds|fetch_ms|latency_ms|^latency)$")
+"""Tables, columns and keys that hold measured times, which differ from run to run."""
 LABELS = ("setting", "policy", "case", "knowledge", "budget", "bank")
 """Columns of summary.csv that say what a row is about."""
 
@@ -139,18 +140,19 @@ def of_run(place: Path) -> Figures:
     for path in sorted(place.glob("summary.csv")):
         found |= of_summary(path)
     for path in sorted(place.glob("*.parquet")):
-        found |= of_table(path)
+        if _is_figure(path.stem):
+            found |= of_table(path)
     return found
 
 
 def of_json(value: object, name: str = "") -> Figures:
-    """Return the leaves of a JSON document by their path."""
+    """Return the leaves of a JSON document by their path, without sentences: they may be written better."""
     if isinstance(value, dict):
         inner = [(str(key), part) for key, part in value.items() if _is_figure(str(key))]
     elif isinstance(value, list):
         inner = [(str(number), part) for number, part in enumerate(value)]
     else:
-        return {name or "value": value}
+        return {} if isinstance(value, str) and len(value.split()) > 1 else {name: value}
     found: Figures = {}
     for key, part in inner:
         found |= of_json(part, f"{name}.{key}" if name else key)
@@ -228,12 +230,26 @@ def recorded(_: Path) -> Iterator[tuple[str, Figures]]:
         yield "run with a target", _run(demo, "--target", 0.9, "--budget", 10)
         yield "run by snapshot", _run(demo, "--evaluator", "snapshot")
         yield "run with a small view", _run(demo, "--capacity", 20, "--missing", "drop")
+        yield "two queries, one budget", _shared(place)
 
 
 def _run(demo: Path, *words: object) -> Figures:
     with scratch("journal") as journal:
         done = freshkeeper("run", demo / "demo.yaml", "--journal", journal, *words)
         return unless_failed(done, lambda: of_answers(done.out) | of_run(journal))
+
+
+def _shared(place: Path) -> Figures:
+    """Run the demonstration's query and one with a shorter window under one budget."""
+    demo, short, answers = place / "demo", place / "short.rspql", place / "answers"
+    short.write_text((demo / "reach.rspql").read_text("utf-8").replace("PT4S", "PT2S").replace("<reach>", "<short>"))
+    site = "http://example.org/"
+    sources = ("--stream", f"{site}posts={demo / 'posts.nt'}", "--source", f"{site}blog={demo / 'blog.yaml'}")
+    done = freshkeeper("run", demo / "reach.rspql", short, *sources, "--shared", "--budget", 3, "--out", answers)
+    found: Figures = {}
+    for path in sorted(answers.glob("*")):
+        found |= {f"{path.name}: {name}": value for name, value in of_answers(path.read_text("utf-8")).items()}
+    return unless_failed(done, lambda: found)
 
 
 def analysis(_: Path) -> Iterator[tuple[str, Figures]]:
@@ -249,11 +265,65 @@ def analysis(_: Path) -> Iterator[tuple[str, Figures]]:
         words = ("--policy", "sbm,gain,plan", "--budget", "2,6", "--no-report", "--jobs", 1)
         done = freshkeeper("replay", demo, *words, "--out", place / "replay")
         yield "replay", unless_failed(done, lambda: of_run(place / "replay"))
+        drawn = ("sns=30", "srs=40", "edges=60", "change_law=poisson", "duration_ms=30000")
+        freshkeeper("trace", "generate", place / "trace", *(word for key in drawn for word in ("--set", key)))
+        yield "a trace", {path.name: digest([path.read_text("utf-8")]) for path in sorted((place / "trace").glob("*"))}
+        question = ("--policy", "lru,gain", "--window", "2s", "--step", "500ms", "--jobs", 1)
+        done = freshkeeper("budget", place / "trace", *question, "--json", "--out", place / "budget")
+        yield "a budget question", unless_failed(done, lambda: of_json(json.loads(done.out)))
 
 
 def _analysed(run: Path) -> Figures:
     done = freshkeeper("analyse", run, "--engine", "duckdb", "--target", 0.9, "--json", "--out", run / "tables")
     return unless_failed(done, lambda: of_json(json.loads(done.out)) | of_run(run / "tables"))
+
+
+# ---------------------------------------------------------------------------------------------- from Python
+
+MANAGERS: dict[str, dict[str, Any]] = {
+    **{policy: {"policy": policy} for policy in ("random", "lru", "sbm", "ibm", "gain", "plan")},
+    "bundle, aggregates": {"policy": "bundle", "case": "aggregate"},
+    "gain, survival": {"policy": "gain", "model": "Survival"},
+    "gain, small view": {"policy": "gain", "capacity": 50},
+    "gain, audits": {"policy": "gain", "audit": 0.2},
+    "gain, target": {"policy": "gain", "target": 0.8},
+    "plan, bank": {"policy": "plan", "bank": 20},
+}
+
+
+def library(_: Path) -> Iterator[tuple[str, Figures]]:
+    """A Manager over a source in this process, used by public names of `freshkeeper` alone."""
+    for name, settings in MANAGERS.items():
+        yield name, managed(**settings)
+
+
+def managed(policy: str, model: str = "Learned", case: str = "bgp", bank: float = 0, **settings: Any) -> Figures:
+    """Evaluate 150 times and return sums over what every evaluation recorded, and a hash of all answers."""
+    public = import_module("freshkeeper")
+    drawn = random.Random("library")
+    keys = [f"key{n}" for n in range(60)]
+    entries = {f"entry{n}": 0 for n in range(90)}
+    edges = {key: drawn.sample(sorted(entries), drawn.randint(1, 5)) for key in keys}
+    intervals = {entry: drawn.randint(1, 40) for entry in entries}
+    window, rule = public.WindowSpec(range=4000, step=1000), public.BudgetRule.of(5, bank)
+    changes, kind = getattr(public, model)(), public.Case(case)
+    manager = public.Manager(
+        window, public.InMemory(edges, entries), public.policy(policy), rule, changes, case=kind, seed=1, **settings
+    )
+    answers: list[object] = []
+    totals: Counter[str] = Counter()
+    for k in range(1, 151):
+        for entry, interval in intervals.items():
+            entries[entry] += k % interval == 0
+        now = 1000 * k
+        arriving = [(now - drawn.randrange(1000), drawn.choice(keys)) for _ in range(25)]
+        evaluation = manager.evaluate(now, sorted(arriving))
+        answers += sorted(tuple(map(str, answer)) for answer in evaluation.answers)
+        record = evaluation.record
+        pairs = [(field.name, getattr(record, field.name)) for field in dataclasses.fields(record)]
+        totals.update({name: value for name, value in pairs if isinstance(value, int | float)})
+    sums = {f"sum of {name}": value for name, value in totals.items() if _is_figure(name)}
+    return {"answers": len(answers), "hash of answers": digest(answers), **sums}
 
 
 # ---------------------------------------------------------------------------------------------- conformance cases
@@ -529,6 +599,7 @@ PARTS: dict[str, Callable[[Path], Iterator[tuple[str, Figures]]]] = {
     "cases": cases,
     "recorded": recorded,
     "analysis": analysis,
+    "library": library,
     "w3c": w3c,
     "csrbench": csrbench,
 }
