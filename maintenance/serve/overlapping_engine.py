@@ -51,7 +51,7 @@ class OverlappingEngine(Engine):
         """Wait for all that is in the air."""
         yield from self._landed(wait=True)
 
-    def _together(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
+    def _evaluate_due(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
         """Evaluations before an instant; sources of one instant are asked together."""
         yield from self._landed()
         while (
