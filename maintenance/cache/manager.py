@@ -24,8 +24,8 @@ from freshkeeper.maintenance.cache.budget.audit import Auditor, Draws
 from freshkeeper.maintenance.cache.budget.controller import AUDITS
 from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule, Ledger, rule_of
 from freshkeeper.maintenance.cache.budget.selection import check_handles, check_selection, preferring, whole_requests
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger, ledger_of
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome, ledger_of
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.cache.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
@@ -106,7 +106,7 @@ class Manager:
         self.late = LateRefreshes(self.writer)
         self.rounds = RoundBuilder(self.window, self.view, self.model, self.policy, self.case)
         self.ledger = ledger_of(self.budget, self.target)
-        self.audit = self.audit or (AUDITS if isinstance(self.ledger, TargetLedger) else 0)
+        self.audit = self.audit or (AUDITS if isinstance(self.ledger.income, TargetIncome) else 0)
         self.ledger.overdraft = not self.policy.keeps_budget
         self.rng = np.random.default_rng(self.seed)
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
@@ -162,13 +162,14 @@ class Manager:
         The policy chooses as if all the money were its own, on copies: the choice that counts is made with its part.
         """
         valued = self.case in getattr(self.policy, "scores_answers", ())
-        if not isinstance(self.ledger, Member) or not valued or self.ledger.overdraft:
+        income = self.ledger.income
+        if not isinstance(income, SharedIncome) or not valued or self.ledger.overdraft:
             return
-        budget = self._as_source_takes(self.ledger.foreseen(prospect.now), prospect.now)
+        budget = self._as_source_takes(income.most_available(prospect.now), prospect.now)
         round = self.rounds.without(self.endpoint.keys_in_backoff(), prospect.srs, prospect.round, budget)
         wanted = deepcopy(self.policy).select(round, budget, deepcopy(self.rng))
         check_selection(self.policy, round, wanted, budget)
-        self.ledger.bid(wanted.scores, round.cost[wanted.chosen])
+        income.bid(wanted.scores, round.cost[wanted.chosen])
 
     def choose(self, prospect: Prospect, first: Sequence[int] = ()) -> Decision:
         """Open the budget and let the policy choose, after what somebody wants `first`, by slot."""
@@ -249,9 +250,9 @@ class Manager:
             lost = float(needed[list(self.view.misses.values())].sum()) * (self.view.degree - 1.0)
             results, expected = float(needed.sum()) + lost, float((needed * copies).sum())
         audits = self.checks.judge(decision, refreshes, self.endpoint.price)
-        if isinstance(self.ledger, TargetLedger) and not again:
+        if isinstance(self.ledger.income, TargetIncome) and not again:
             weights, fresh = (join.counts * (join.degrees > 0), join.wholes) if whole else (needed, copies)
-            self.ledger.controller.note(
+            self.ledger.income.controller.note(
                 observed(decision, refreshes, audits, weights.astype(np.float64), fresh, copies)
             )
         record = Record(

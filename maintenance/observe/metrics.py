@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.budget.target_news import daily
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
@@ -123,9 +123,9 @@ class Metrics:
 
     def _control(self, source: str, manager: Manager) -> None:
         """Where a target is kept: what it is, what is believed, and what it costs."""
-        if not isinstance(manager.ledger, TargetLedger):
+        if not isinstance(manager.ledger.income, TargetIncome):
             return
-        control, day = manager.ledger.controller, daily(manager)
+        control, day = manager.ledger.income.controller, daily(manager)
         self.target.labels(source).set(control.target)
         self.pay.labels(source).set(float(control.pay))
         if control.freshness is not None:

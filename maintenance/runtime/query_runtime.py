@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import FreshkeeperError
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
@@ -132,8 +132,9 @@ class QueryRuntime:
         if self.state is not None:
             self.state.views = [view for view in self.state.views if view.manager not in managers]
         for manager in managers:
-            if isinstance(manager.ledger, Member):
-                manager.ledger.shared.leave(manager.ledger)
+            income = manager.ledger.income
+            if isinstance(income, SharedIncome):
+                income.budget.leave(income)
 
     def views_of(self, name: str) -> UsedViews:
         """Return the views of a query."""

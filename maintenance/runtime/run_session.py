@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.budget.target_news import target_news
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
@@ -261,7 +261,7 @@ class Session:
         return one.definition.fetch or self.config.fetch
 
     def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        if isinstance(manager.ledger, TargetLedger):
+        if isinstance(manager.ledger.income, TargetIncome):
             self._targets[source] = manager
         self.failed_fetches += evaluation.record.errors * self._several
         self.missed += evaluation.record.missed

@@ -18,8 +18,8 @@ from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.audit import Measured
-from freshkeeper.maintenance.cache.budget.shared_budget import Member, SharedBudget
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget, SharedIncome
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Result
@@ -235,8 +235,8 @@ class Status:
             float(track.last(LATELY, name).sum()) for name in ("results", "expected_fresh", "checked", "checked_fresh")
         )
         measured = Measured(int(fresh), int(checked))
-        target = ledger.controller.target if isinstance(ledger, TargetLedger) else None
-        shared = isinstance(ledger, Member)
+        target = ledger.income.controller.target if isinstance(ledger.income, TargetIncome) else None
+        shared = isinstance(ledger.income, SharedIncome)
         return {
             "source": source,
             "queries": queries,
@@ -273,7 +273,7 @@ def _shared(service: Service) -> dict[str, Any] | None:
     budget = service.queries.settings.budget
     if not isinstance(budget, SharedBudget):
         return None
-    ledger = budget.whole
+    ledger = budget.ledger
     return {
         "per_period": float(budget.rule.per_evaluation), "period_ms": budget.period, "periods": ledger.evaluations,
         "paid": float(budget.rule.paid(ledger.evaluations)), **budget.summary(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.sources.pattern_source import PatternSource
 from freshkeeper.maintenance.state.database import Database
@@ -72,8 +72,8 @@ class State:
         Call it when all views of a run are there: parts of a shared budget are restored in the order of its members.
         """
         views = self.views[first:]
-        ledgers = [view.manager.ledger for view in views]
-        for shared in dict.fromkeys(ledger.shared for ledger in ledgers if isinstance(ledger, Member)):
+        incomes = [view.manager.ledger.income for view in views]
+        for shared in dict.fromkeys(income.budget for income in incomes if isinstance(income, SharedIncome)):
             if "shared" in self.base.facts and not shared.begun:
                 shared.load(self.base.facts["shared"], self.base.facts["parts"])
         for view in views:

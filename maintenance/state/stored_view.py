@@ -10,7 +10,7 @@ from typing import Any
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.ledger import exact
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.dumpable import dumpable
@@ -86,10 +86,10 @@ class StoredView:
             sql.execute("UPDATE views SET body = ? WHERE view = ?", (json.dumps(body), self.number))
             sql.execute("DELETE FROM intents WHERE view = ?", (self.number,))
             self._write_source()
-            if isinstance(self.manager.ledger, Member):
-                shared = self.manager.ledger.shared
-                parts = shared.dump_parts()
-                self.base.note({"shared": shared.dump()} | ({} if parts is None else {"parts": parts}))
+            income = self.manager.ledger.income
+            if isinstance(income, SharedIncome):
+                parts = income.budget.dump_parts()
+                self.base.note({"shared": income.budget.dump()} | ({} if parts is None else {"parts": parts}))
             yield
         self.recorded.clear()
 
@@ -111,7 +111,7 @@ class StoredView:
     def settle(self) -> None:
         """Nobody knows what an evaluation spent that was killed: all that it might have."""
         for t, body in self.base.read("SELECT t, body FROM intents WHERE view = ?", self.number):
-            had, spent = self.manager.ledger.settle(t, Fraction(json.loads(body)["spent"]))
+            had, spent = self.manager.ledger.charge_interrupted(t, Fraction(json.loads(body)["spent"]))
             self.doubt = Doubt(t, had, float(spent))
 
     def _learn(self) -> None:

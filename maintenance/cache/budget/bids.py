@@ -33,8 +33,8 @@ class Bid:
         return each
 
 
-def parted(units: int, bids: Sequence[Bid], unit: float, weights: Sequence[float], least: Sequence[int]) -> list[int]:
-    """How many units each bid gets; what nobody asks for is left.
+def allocate(units: int, bids: Sequence[Bid], unit: float, weights: Sequence[float], least: Sequence[int]) -> list[int]:
+    """Return how many units each bid gets; what no bid asks for is left.
 
     An answer of a view counts `weights` times. `least` is what each may have ahead of the others, as far as it asks for
     it. Of units that bring the same everybody has the first before anybody has a second, by weights.

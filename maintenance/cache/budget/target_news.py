@@ -1,6 +1,6 @@
 """What a target cost, and whether it was kept: a sentence for people."""
 
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.manager import Manager
 
 DAY = 86_400_000
@@ -17,8 +17,8 @@ def daily(manager: Manager) -> float | None:
 def target_news(name: str, manager: Manager) -> str:
     """The end of a run: the target, what audits measured, what it cost of what it might have."""
     ledger = manager.ledger
-    assert isinstance(ledger, TargetLedger)
-    control, measured = ledger.controller, manager.auditor.measured if manager.auditor is not None else None
+    assert isinstance(ledger.income, TargetIncome)
+    control, measured = ledger.income.controller, manager.auditor.measured if manager.auditor is not None else None
     said = f"{name + ': ' if name else ''}target {control.target:g}: "
     if measured is None or measured.share is None:
         said += "no answer was audited"

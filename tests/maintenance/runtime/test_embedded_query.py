@@ -105,7 +105,7 @@ def test_several_queries_share_a_budget(policy: str, weights: tuple[int, int], f
     engine.listen(f"{E}s", Elements(posts))
     answers = [len(list(result.solutions())) for result in engine.run()]
     assert answers == fresh, "the first evaluation of both queries, then the second"
-    assert sum(member.spent for member in shared.members) == 12
+    assert shared.ledger.spent == 12
 
 
 def test_what_binds_nothing_is_not_among_the_bindings() -> None:

@@ -15,7 +15,7 @@ from pyoxigraph import NamedNode, Triple
 from servers import MakeProxy, Proxy
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget, SharedIncome
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
@@ -172,7 +172,7 @@ def test_what_all_spend_together_is_what_the_servers_count_and_no_more_than_was_
     for source in sources.values():
         source.transport.close()
     counted = sum(proxy.count for proxy in proxies)
-    assert 0 < counted == sum(member.spent for member in shared.members) <= budget * 7
+    assert 0 < counted == shared.ledger.spent <= budget * 7
     shared.check()
 
 
@@ -204,12 +204,14 @@ def test_members_that_decide_before_any_of_them_spends_share_all_there_is(
         pairs = list(zip(members, row, strict=False))
         for member, (_, _, bid) in pairs:
             if bid is not None:
-                assert gamma <= member.foreseen(1000 * k).available <= gamma + bank
-                member.bid(np.sort(bid)[::-1], np.ones(len(bid)))
+                income = member.income
+                assert isinstance(income, SharedIncome)
+                assert gamma <= income.most_available(1000 * k).available <= gamma + bank
+                income.bid(np.sort(bid)[::-1], np.ones(len(bid)))
         chosen: list[int] = []
-        for member, (wish, _, bid) in pairs:
+        for (member, (wish, _, bid)), (_, low) in zip(pairs, shapes, strict=False):
             available = member.open(1000 * k).available
-            assert available >= min(len(bid or ()), int(member.minimum * gamma))
+            assert available >= min(len(bid or ()), int(Fraction(low, 12) * gamma))
             chosen.append(min(wish, int(available)))
             member.keep(chosen[-1])
         for member, _ in pairs:

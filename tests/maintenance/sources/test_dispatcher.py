@@ -18,8 +18,8 @@ from servers import MakeProxy, Oxigraph, Proxy, eventually, numbered
 from terms import text_of
 
 from freshkeeper.maintenance.base.kinds import Kind
-from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.cache.budget.shared_budget import Member, SharedBudget
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
@@ -71,7 +71,7 @@ class FedView:
     def __init__(
         self,
         transport: Transport,
-        budget: BudgetRule | Member | int = 3,
+        budget: BudgetRule | Ledger | int = 3,
         price: Price | None = None,
         audit: float = 0,
     ) -> None:

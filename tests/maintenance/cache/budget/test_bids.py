@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.base.arrays import Floats
-from freshkeeper.maintenance.cache.budget.bids import Bid, parted
+from freshkeeper.maintenance.cache.budget.bids import Bid, allocate
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.contract import example
@@ -46,7 +46,7 @@ falling = st.lists(st.integers(0, 9), max_size=5).map(lambda values: sorted(valu
 )
 def test_no_other_way_to_part_it_brings_more(units: int, wishes: list[list[int]], weights: list[int]) -> None:
     weights = weights[: len(wishes)]
-    given_to = parted(units, [bid(wish) for wish in wishes], 1.0, weights, [0] * len(wishes))
+    given_to = allocate(units, [bid(wish) for wish in wishes], 1.0, weights, [0] * len(wishes))
     assert sum(given_to) == min(units, sum(map(len, wishes)))
 
     def brought(counts: list[int] | tuple[int, ...]) -> int:
@@ -58,22 +58,22 @@ def test_no_other_way_to_part_it_brings_more(units: int, wishes: list[list[int]]
 
 def test_of_what_brings_the_same_everybody_has_one_before_anybody_has_two() -> None:
     alike = [bid([2, 2, 2, 2])] * 3
-    assert parted(6, alike, 1.0, [1, 1, 1], [0, 0, 0]) == [2, 2, 2]
-    assert parted(2, alike, 1.0, [1, 1, 1], [0, 0, 0]) == [1, 1, 0]
+    assert allocate(6, alike, 1.0, [1, 1, 1], [0, 0, 0]) == [2, 2, 2]
+    assert allocate(2, alike, 1.0, [1, 1, 1], [0, 0, 0]) == [1, 1, 0]
 
 
 def test_a_part_that_is_one_s_own_is_there_as_far_as_it_is_asked_for() -> None:
     rich, poor = bid([9] * 8), bid([1, 1])
-    assert parted(8, [rich, poor], 1.0, [1, 1], [0, 3]) == [6, 2]
-    assert parted(8, [rich, poor], 1.0, [1, 1], [0, 1]) == [7, 1]
+    assert allocate(8, [rich, poor], 1.0, [1, 1], [0, 3]) == [6, 2]
+    assert allocate(8, [rich, poor], 1.0, [1, 1], [0, 1]) == [7, 1]
 
 
 def test_an_answer_that_counts_twice_is_worth_two() -> None:
-    assert parted(2, [bid([3, 3]), bid([2, 2])], 1.0, [1, 2], [0, 0]) == [0, 2]
+    assert allocate(2, [bid([3, 3]), bid([2, 2])], 1.0, [1, 2], [0, 0]) == [0, 2]
 
 
 def test_answers_that_do_not_count_get_what_others_leave() -> None:
-    assert parted(3, [bid([1]), bid([9, 9])], 1.0, [1, 0], [0, 0]) == [1, 2]
+    assert allocate(3, [bid([1]), bid([9, 9])], 1.0, [1, 0], [0, 0]) == [1, 2]
 
 
 def union(rounds: list[Round]) -> Round:
@@ -107,7 +107,7 @@ def test_several_sources_against_the_exact_program_of_all_of_them(sources: int) 
         best = registry.make("oracle", {"ahead": True}).select(whole, Budget(money, money), rng).chosen
         wanted = [ibm.select(round, Budget(money, money), rng) for round in rounds]
         bids = [Bid(one.scores, round.cost[one.chosen]) for one, round in zip(wanted, rounds, strict=True)]
-        parts = [share / 2 for share in parted(int(2 * money), bids, 0.5, [1] * sources, [0] * sources)]
+        parts = [share / 2 for share in allocate(int(2 * money), bids, 0.5, [1] * sources, [0] * sources)]
         assert sum(parts) <= money
         chosen = [ibm.select(round, Budget(part, part), rng).chosen for round, part in zip(rounds, parts, strict=True)]
         worth = sum(float(impact(round)[those].sum()) for round, those in zip(rounds, chosen, strict=True))

@@ -9,7 +9,7 @@ import pytest
 from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.controller import Controller, Observed
-from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.target_income import TargetIncome, ledger_of
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
 from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.trace.stepped import SteppedWorkload, stepped
@@ -83,8 +83,8 @@ def test_refreshes_tell_the_pace_of_changes() -> None:
 
 
 def test_it_goes_on_after_a_restart_as_if_nothing_had_been() -> None:
-    whole, first = TargetLedger.towards(0.9, BudgetRule.of(7)), TargetLedger.towards(0.9, BudgetRule.of(7))
-    second = TargetLedger.towards(0.9, BudgetRule.of(7))
+    whole, first = ledger_of(BudgetRule.of(7), 0.9), ledger_of(BudgetRule.of(7), 0.9)
+    second = ledger_of(BudgetRule.of(7), 0.9)
     paid: dict[str, list[float]] = {"whole": [], "parts": []}
     for n in range(60):
         fresh = 0.97 if n < 40 else 0.6
@@ -93,7 +93,8 @@ def test_it_goes_on_after_a_restart_as_if_nothing_had_been() -> None:
         for name, ledger in (("whole", whole), ("parts", first if n < 30 else second)):
             budget = ledger.open()
             ledger.spend(budget.available)
-            ledger.controller.note(answers(fresh, budget.available, 0.9, n % 7 > 0))
+            assert isinstance(ledger.income, TargetIncome)
+            ledger.income.controller.note(answers(fresh, budget.available, 0.9, n % 7 > 0))
             paid[name].append(budget.available)
     assert paid["parts"] == paid["whole"]
     second.check()
@@ -114,8 +115,8 @@ def test_a_manager_with_a_target_audits_and_pays_less_for_what_never_changes() -
     manager = Manager(WindowSpec("4s", "1s"), source, policy("lru"), BudgetRule.of(20), Learned(), target=0.9)
     for k in range(1, 80):
         manager.evaluate(1000 * k, [(1000 * k, entry) for entry in entries])
-    assert isinstance(manager.ledger, TargetLedger)
-    assert manager.ledger.controller.pay < 2
+    assert isinstance(manager.ledger.income, TargetIncome)
+    assert manager.ledger.income.controller.pay < 2
     assert manager.auditor is not None
     assert manager.auditor.measured.checked > 0
     manager.ledger.check()

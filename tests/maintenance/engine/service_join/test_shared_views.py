@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from queries import BLOG, CHANGES, Blog, E, elements, quads, written
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
@@ -145,9 +145,9 @@ def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(
 def test_a_view_has_the_weights_of_all_its_queries_in_a_shared_budget() -> None:
     queries, _ = registered([TEXT, RENAMED, FILTERED], 6, Shares({f"{E}blog": 2}), weights={0: 0.1, 1: 0.2, 2: 3})
     one, other = (view.manager.ledger for view in views(queries))
-    assert isinstance(one, Member)
-    assert isinstance(other, Member)
-    assert (str(one.weight), str(other.weight)) == ("3/5", "6")
+    assert isinstance(one.income, SharedIncome)
+    assert isinstance(other.income, SharedIncome)
+    assert (str(one.income.weight), str(other.income.weight)) == ("3/5", "6")
     answers(queries)
     assert one.spent + other.spent <= 6 * 6
 
