@@ -1,26 +1,23 @@
-"""The service over HTTP: every address that it has."""
+"""The HTTP application of a service: all addresses."""
 
 from collections.abc import Sequence
 from functools import partial
 
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 
-from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.app_context import AppContext, json_response
 from freshkeeper.maintenance.serve.live_page import page_routes
 from freshkeeper.maintenance.serve.openapi import openapi
 from freshkeeper.maintenance.serve.operation import Operation, Role, operation, routes_of
 from freshkeeper.maintenance.serve.problems import HANDLERS
 from freshkeeper.maintenance.serve.routes import answers, health, queries, sources, status, streams, views
-from freshkeeper.maintenance.serve.routes.queries import Nothing
 
 
-@operation("GET", "/openapi.json", Role.ANYBODY)
-async def document(door: Door, request: Request, given: Nothing) -> Response:
-    """This document: every address, what it takes and what it answers."""
-    del door, request, given
+@operation("GET", "/openapi.json", Role.PUBLIC)
+async def document(_: AppContext) -> Response:
+    """Return this document: every address, its parameters, bodies and responses."""
     return json_response(openapi(OPERATIONS))
 
 
@@ -37,7 +34,7 @@ OPERATIONS: Sequence[Operation] = [
 """In the order of the OpenAPI document."""
 
 
-def application(door: Door) -> Starlette:
-    """All addresses, and sockets and the page, which no document speaks of."""
-    sockets = [WebSocketRoute(path, partial(handle, door)) for path, handle in answers.SOCKETS.items()]
-    return Starlette(routes=[*routes_of(OPERATIONS, door), *sockets, *page_routes()], exception_handlers=HANDLERS)
+def application(context: AppContext) -> Starlette:
+    """Return the application: the operations, and WebSockets and the live page, which OpenAPI does not describe."""
+    sockets = [WebSocketRoute(path, partial(handle, context)) for path, handle in answers.SOCKETS.items()]
+    return Starlette(routes=[*routes_of(OPERATIONS, context), *sockets, *page_routes()], exception_handlers=HANDLERS)

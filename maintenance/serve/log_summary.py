@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from freshkeeper.maintenance.serve.registrations import Registrations
-from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
+from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.inputs import Inputs
 
@@ -58,7 +58,7 @@ class History:
             "producers": self.producers,
             "places": self.places,
         }
-        log.roll(Record(head))
+        log.roll(LogRecord(head))
         self.starts.append(start)
         since, last = queries.needed(latest)
         over = [

@@ -1,7 +1,7 @@
-"""What views hold of one key, for whoever asks beside the queries: read while the engine works, without waiting for it.
+"""Look-ups of single keys in the views of queries, from any thread and without waiting for the engine.
 
-How likely copies are fresh is laid out after evaluations, once a second at most, and goes on by the clock from there. A
-copy is read in an order in which it is never told to be younger than it is: its time first, then its value.
+The probabilities that copies are fresh are computed after evaluations, at most once a second, and fade by the clock
+from there. The time of a copy is read before its value, so that a copy is never reported younger than it is.
 """
 
 import asyncio
@@ -30,13 +30,14 @@ from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.sources.transport import Term, Terms
 from freshkeeper.policies.base import NEVER
 
-OFTEN = 1.0
-"""Seconds between two times at which beliefs are laid out."""
-LOOK = 0.02
-"""Seconds between two looks at whether what is wanted is there."""
-FOREVER = 2**62
-AHEAD = 1_000
-"""Milliseconds over which it is seen how fast beliefs fade."""
+LAYOUT_INTERVAL_S = 1.0
+"""The shortest time between two computations of the beliefs of a view."""
+POLL_INTERVAL_S = 0.02
+"""How often a look-up that waits checks whether its key was fetched."""
+NO_LONGER_MISSING = 2**62
+"""The read time of a lookup key whose entries are known by now: later than any other."""
+FADING_MS = 1_000
+"""The time over which the rate is measured at which beliefs fade."""
 XSD = "http://www.w3.org/2001/XMLSchema#"
 PART = re.compile(r'<[^<>"{}|^`\\\x00-\x20]*>|"(?:[^"\\]|\\.)*"(?:@[\w-]+|\^\^<[^<>"{}|^`\\\x00-\x20]*>)?|\S+')
 NUMBERS = {
@@ -45,62 +46,63 @@ NUMBERS = {
     re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)[eE][+-]?\d+"): "double",
     re.compile(r"true|false"): "boolean",
 }
-Told: TypeAlias = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """At an instant how likely each copy is fresh, and the rates at which that fades."""
+    """The probabilities that the copies of a view are fresh at an instant, and the rates at which they fade."""
 
     now: int
     """in event time"""
     wall: float
-    """by the clock that nobody sets"""
-    kept: Floats
+    """the same instant on the monotonic clock, in seconds"""
+    fresh: Floats
     rates: Floats
-    usual: float
-    """the rate of an entry that has come since"""
+    """per millisecond"""
+    usual_rate: float
+    """the rate of entries that the view did not have then"""
 
     def instant(self, wall: float) -> int:
-        """Event time as it goes on by the clock."""
+        """Return the event time at a time of the monotonic clock."""
         return self.now + int(max(0.0, wall - self.wall) * 1000)
 
-    def chance(self, slot: int, read: int, now: int) -> float:
-        """How likely a copy is fresh that was read at an instant."""
+    def probability(self, slot: int, read: int, now: int) -> float:
+        """Return the probability that a copy is fresh now, which was read at an instant."""
         known = slot < self.rates.size
-        rate = float(self.rates[slot]) if known else self.usual
-        since, chance = (self.now, float(self.kept[slot])) if known and read <= self.now else (read, 1.0)
-        if read == self.now:
-            chance = 1.0
-        return chance * math.exp(-rate * max(0, now - since))
+        rate = float(self.rates[slot]) if known else self.usual_rate
+        since, fresh = read, 1.0
+        if known and read < self.now:
+            since, fresh = self.now, float(self.fresh[slot])
+        return fresh * math.exp(-rate * max(0, now - since))
 
 
 @dataclass(eq=False)
 class LookUps:
-    """The beliefs of all views."""
+    """The beliefs about the copies of all views."""
 
     clock: Callable[[], float] = time.monotonic
     _layouts: WeakKeyDictionary[Manager, Layout] = field(default_factory=WeakKeyDictionary)
 
-    def observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        """One evaluation of a view, from the thread that evaluates."""
-        del source
+    def observe(self, _: str, manager: Manager, evaluation: Evaluation) -> None:
+        """Compute the beliefs about a view after an evaluation; the engine's thread calls this."""
         before, wall = self._layouts.get(manager), self.clock()
-        if before is not None and wall < before.wall + OFTEN:
+        if before is not None and wall < before.wall + LAYOUT_INTERVAL_S:
             return
         now, read = evaluation.record.t_ms, manager.view.last_refresh
-        beliefs = manager.model.beliefs(np.array([now, now + AHEAD]), read, False)
+        beliefs = manager.model.beliefs(np.array([now, now + FADING_MS]), read, False)
         with np.errstate(divide="ignore"):
-            rates = np.minimum(-np.log(np.maximum(beliefs.refreshed[:, 1], 1e-12)), 20.0) / AHEAD
-        held = read != NEVER
-        usual = float(rates[held].mean()) if held.any() else 0.0
+            rates = np.minimum(-np.log(np.maximum(beliefs.refreshed[:, 1], 1e-12)), 20.0) / FADING_MS
+        cached = read != NEVER
+        usual = float(rates[cached].mean()) if cached.any() else 0.0
         self._layouts[manager] = Layout(now, wall, beliefs.kept[:, 0].copy(), rates, usual)
 
-    def find(self, queries: Registrations, source: str, text: str, query: str = "") -> list[Told]:
-        """What each view of a source holds of a key; UnknownNameError where none does."""
+    def find(self, queries: Registrations, source: str, text: str, query: str = "") -> list[Json]:
+        """Return what each view of a source holds of a key; UnknownKeyError if none holds it."""
         views = self._views(queries, source, query)
         keys = keys_of(text)
-        found = [told for view, users in views if (told := self._held(view, users, keys)) is not None]
+        entries = [self._entries_of(view, users, keys) for view, users in views]
+        found = [one for one in entries if one is not None]
         if found:
             return found
         for view, _ in views:
@@ -109,19 +111,20 @@ class LookUps:
         raise UnknownKeyError(f"no view of <{source}> holds {text}{_like(views)}")
 
     async def fetch(self, queries: Registrations, source: str, text: str, query: str, seconds: float) -> bool:
-        """Want a key first in the next evaluations, within their budgets, until it was fetched; whether it was."""
+        """Have a key fetched first in the next evaluations, within their budgets; return whether it was in time."""
         keys, until = keys_of(text), time.monotonic() + seconds
         views = [view for view, _ in self._views(queries, source, query)]
-        before = {(view, asked): _read_at(view, asked) for view in views for asked in _asked(view, keys)}
-        waiting, told = dict(before), dict[ServiceView, int | None]()
+        requests = [(view, key) for view in views for key in _requests_for(view, keys)]
+        waiting = {request: _read_at(*request) for request in requests}
+        requested_at: dict[ServiceView, int | None] = {}
         while waiting and time.monotonic() < until:
-            for view, asked in waiting:
-                if told.get(view, NEVER) != view.now:
-                    view.want(asked)
-            told = {view: view.now for view, _ in waiting}
-            await asyncio.sleep(LOOK)
-            waiting = {one: read for one, read in waiting.items() if _read_at(*one) == read}
-        return bool(before) and not waiting
+            for view, key in waiting:
+                if requested_at.get(view, NEVER) != view.now:  # every evaluation forgets what was wanted before
+                    view.want(key)
+            requested_at = {view: view.now for view, _ in waiting}
+            await asyncio.sleep(POLL_INTERVAL_S)
+            waiting = {request: read for request, read in waiting.items() if _read_at(*request) == read}
+        return bool(requests) and not waiting
 
     def _views(self, queries: Registrations, source: str, query: str) -> list[tuple[ServiceView, list[str]]]:
         if source not in queries.sources:
@@ -134,85 +137,92 @@ class LookUps:
                 if of == source:
                     found.setdefault(view, []).append(name)
         if not found:
-            whose = f"the query {query} has" if query else "no running query has"
-            raise UnknownKeyError(f"{whose} {'no view' if query else 'a view'} of <{source}>")
+            if query:
+                raise UnknownKeyError(f"the query {query} has no view of <{source}>")
+            raise UnknownKeyError(f"no running query has a view of <{source}>")
         return list(found.items())
 
-    def _held(self, view: ServiceView, users: list[str], keys: Sequence[Terms]) -> Told | None:
+    def _entries_of(self, view: ServiceView, users: list[str], keys: Sequence[Terms]) -> Json | None:
         for key in keys:
             entries = list(self._entries(view, key))
             if entries:
                 return {"queries": users, "entries": entries}
         return None
 
-    def _entries(self, view: ServiceView, key: Terms) -> Iterator[Told]:
-        """Of a lookup key the rows of all entries that it needs, or else of a cached entry its own."""
+    def _entries(self, view: ServiceView, key: Terms) -> Iterator[Json]:
+        """Yield the entries that a lookup key needs with their rows, or the cached entry of a key."""
         split, endpoint = view.source.split, view.source
         edges = endpoint.edges.get(key) if len(key) == len(split.sn) else None
         if edges is not None:
             for entry in list(edges):
-                if (held := self._copy(view, entry)) is not None:
-                    value, told = held
+                copy = self._copy(view, entry)
+                if copy is not None:
+                    value, state = copy
                     rows = endpoint.rows(key, entry, value)
-                    yield told | {"rows": [_row(endpoint.variables, row) for row in rows]}
-        elif len(key) == len(split.key) and (held := self._copy(view, key)) is not None:
-            value, told = held
-            rows = [(*key, *row) for row in value]
-            yield told | {"rows": [_row((*split.key, *split.values), row) for row in rows]}
+                    yield state | {"rows": [_row(endpoint.variables, row) for row in rows]}
+        elif len(key) == len(split.key):
+            copy = self._copy(view, key)
+            if copy is not None:
+                value, state = copy
+                rows = [(*key, *row) for row in value]
+                yield state | {"rows": [_row((*split.key, *split.values), row) for row in rows]}
 
-    def _copy(self, view: ServiceView, key: Terms) -> tuple[Sequence[Terms], Told] | None:
-        """The value of an entry, and what is known of it."""
-        manager, layout = view.manager, self._layouts.get(view.manager)
-        held = manager.view
-        slot = held.srs.numbers.get(key)
-        if slot is None or (read := int(held.last_refresh[slot])) == NEVER:
+    def _copy(self, view: ServiceView, key: Terms) -> tuple[Sequence[Terms], Json] | None:
+        """Return the value of an entry and its state; None if the view has no copy of it."""
+        layout = self._layouts.get(view.manager)
+        copies = view.manager.view
+        slot = copies.srs.numbers.get(key)
+        if slot is None:
             return None
-        value: Any = held.values[slot]
-        if held.srs.keys[slot] != key or value is None:
+        read = int(copies.last_refresh[slot])
+        value: Any = copies.values[slot]
+        # The engine may give the slot to another key meanwhile.
+        if read == NEVER or value is None or copies.srs.keys[slot] != key:
             return None
         now = read if layout is None else max(layout.instant(self.clock()), read)
-        told = {
+        state = {
             "entry": key_text(key),
             "age_ms": now - read,
             "fetched_ms": read,
-            "freshness": None if layout is None else round(layout.chance(slot, read, now), 6),
+            "freshness": None if layout is None else round(layout.probability(slot, read, now), 6),
             "refreshing": view.fetcher.is_fetching((Kind.COPY, key)),
         }
-        return value, told
+        return value, state
 
 
-def _asked(view: ServiceView, keys: Sequence[Terms]) -> list[EntryId]:
-    """What a source is asked for to renew what a view holds of a key."""
-    held = view.manager.view
+def _requests_for(view: ServiceView, keys: Sequence[Terms]) -> list[EntryId]:
+    """Return the keys to request from a source to renew what a view holds of a key."""
+    copies = view.manager.view
     for key in keys:
-        if key in held.misses:
+        if key in copies.misses:
             return [(Kind.MISS, key)]
         if edges := view.source.edges.get(key):
-            return [(Kind.COPY, entry) for entry in list(edges) if entry in held.srs.numbers]
-        if key in held.srs.numbers:
+            return [(Kind.COPY, entry) for entry in list(edges) if entry in copies.srs.numbers]
+        if key in copies.srs.numbers:
             return [(Kind.COPY, key)]
     return []
 
 
-def _read_at(view: ServiceView, asked: EntryId) -> int:
-    """When it was read; a lookup key that is no more missing was, at no time that could be before."""
-    kind, key = asked
+def _read_at(view: ServiceView, request: EntryId) -> int:
+    """Return when a key was read; a lookup key that is no longer missing counts as read last."""
+    kind, key = request
     slot = view.manager.view.srs.by_kind[kind].get(key)
-    return FOREVER if slot is None else int(view.manager.view.last_refresh[slot])
+    return NO_LONGER_MISSING if slot is None else int(view.manager.view.last_refresh[slot])
 
 
 class UnknownKeyError(ConfigError):
-    """A key that no view holds."""
+    """A look-up of a key that no view holds."""
 
 
-def tag_of(found: Sequence[Told]) -> str:
-    """What changes when a value does, and not when it was merely fetched again."""
-    values = repr([(one["queries"], [(entry["entry"], entry["rows"]) for entry in one["entries"]]) for one in found])
+def tag_of(found: Sequence[Json]) -> str:
+    """Return an ETag that changes with the values, not when they are merely fetched again."""
+    views = [[(entry["entry"], entry["rows"]) for entry in view["entries"]] for view in found]
+    values = repr([(view["queries"], entries) for view, entries in zip(found, views, strict=True)])
     return f'W/"{zlib.crc32(values.encode()):08x}-{len(values):x}"'
 
 
 def key_text(key: Hashable) -> str:
-    """A key for people, and for the look-up door: its terms as SPARQL writes them, but a lone IRI without brackets."""
+    """Return a key as look-ups take it: its terms as in SPARQL, a lone IRI without brackets."""
     if not isinstance(key, tuple):
         return str(key)
     if len(key) == 1:
@@ -221,7 +231,7 @@ def key_text(key: Hashable) -> str:
 
 
 def keys_of(text: str) -> list[Terms]:
-    """What a text may mean: an IRI or a literal as N-Triples has it, or bare; several with spaces between them."""
+    """Return all keys that a text may mean: IRIs or literals as in N-Triples, or bare, separated by spaces."""
     whole = [(term,) for term in _terms(text)]
     parts = PART.findall(text)
     if len(parts) < 2:
@@ -251,12 +261,12 @@ def _terms(text: str) -> list[Term | None]:
     return [*found, Literal(text)]
 
 
-def _row(names: Sequence[str], row: Terms) -> Told:
+def _row(names: Sequence[str], row: Terms) -> Json:
     return {name: term_json(term) for name, term in zip(names, row, strict=True) if term is not None}
 
 
 def _like(views: Sequence[tuple[ServiceView, list[str]]]) -> str:
-    """What keys are like here."""
+    """Return a hint that shows a key of these views."""
     for view, _ in views:
         if (first := next(iter(view.source.edges.copy()), None)) is not None:
             return f"; a key looks like {key_text(first)}"

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from what operations say of themselves."""
+"""The OpenAPI document, made from the declarations of operations."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ OF_BODIES = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_T
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """All operations with their parameters, bodies and answers."""
+    """Describe all operations with their parameters, bodies and responses."""
     models = {model for one in operations for model in _models(one)} | {ProblemDetails}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, schemas = models_json_schema([(model, "serialization") for model in ordered], ref_template=REFERENCE)
@@ -52,7 +52,7 @@ def _operation(one: Operation) -> dict[str, Any]:
         "parameters": _parameters(one),
         **body,
         "responses": _responses(one),
-        "security": [] if one.role is Role.ANYBODY else [{}, {"word": []}],
+        "security": [] if one.role is Role.PUBLIC else [{}, {"word": []}],
         "x-role": one.role.value,
     }
 
@@ -61,17 +61,17 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
     schema = one.parameters.model_json_schema()
     found = []
     for name, field in one.parameters.model_fields.items():
-        told = field.alias or name
+        alias = field.alias or name
         where = "header" if field.alias else "path" if _in_path(name, one.path) else "query"
-        about = _written(schema["properties"][told])
+        about = _schema(schema["properties"][alias])
         description = about.pop("description", "")
-        said = {"name": told, "in": where, "required": field.is_required(), "description": description}
-        found.append(said | {"schema": about})
+        parameter = {"name": alias, "in": where, "required": field.is_required(), "description": description}
+        found.append(parameter | {"schema": about})
     return found
 
 
-def _written(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be said in an address or a header: nothing there is null."""
+def _schema(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter; nothing in an address or a header is null."""
     found = {key: value for key, value in about.items() if key not in ("title", "anyOf")}
     for kind in about.get("anyOf", ()):
         found |= kind if kind.get("type") != "null" else {}
@@ -83,7 +83,7 @@ def _in_path(name: str, path: str) -> bool:
 
 
 def _responses(one: Operation) -> dict[str, Any]:
-    guarded = () if one.role is Role.ANYBODY else GUARDED
+    guarded = () if one.role is Role.PUBLIC else GUARDED
     wrong = [*ALWAYS, *guarded, *(OF_BODIES if one.takes else ()), *one.problems]
     if one.role is Role.WRITE:
         wrong.append(HTTPStatus.SERVICE_UNAVAILABLE)

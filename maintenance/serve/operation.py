@@ -1,12 +1,13 @@
-"""What can be asked over HTTP, each in one place: its address, who may, what it takes and gives.
+"""HTTP operations, each declared in one place: address, role, parameters, bodies and responses.
 
-The routes and the OpenAPI document are made of it, so an operation cannot be one thing and be said to be another.
+Routes and the OpenAPI document are made from these declarations, so that the document cannot differ from the routes.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -18,7 +19,7 @@ from starlette.routing import Route
 from freshkeeper.maintenance.base.validation import validated
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.serve.door import Door
+    from freshkeeper.maintenance.serve.app_context import AppContext
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -26,15 +27,15 @@ LINES = "application/x-ndjson"
 
 
 class Role(StrEnum):
-    """Who may ask for something."""
+    """Who may call an operation."""
 
-    ANYBODY = "anybody"
+    PUBLIC = "anybody"
     READ = "read"
     WRITE = "write"
 
 
 class Parameters(BaseModel):
-    """What a request says beside its body, anything else being a mistake: parts of its path and query, and headers.
+    """The parts of a path, the query string and the headers that an operation takes; others are errors.
 
     A field with an alias is a header of this name.
     """
@@ -42,11 +43,12 @@ class Parameters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Handler: TypeAlias = Callable[["Door", Request, Any], Awaitable[Response]]
+Handler: TypeAlias = Callable[..., Awaitable[Response]]
+"""A function of the context and, where it names them, `request` and `parameters`."""
 Model: TypeAlias = type[BaseModel]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
     """One method of one address."""
 
@@ -54,37 +56,50 @@ class Operation:
     path: str
     handle: Handler
     role: Role
-    parameters: type[Parameters]
-    """what the handler takes of a request beside its body"""
     status: HTTPStatus
-    """when all is well"""
+    """the status of a response without an error"""
     gives: Mapping[str, Model | None]
-    """kinds of answers; None where no model says more"""
+    """response models by media type; None where no model describes the body"""
     takes: Mapping[str, Model | None]
-    """kinds of bodies"""
-    problems: Collection[HTTPStatus] = field(default=())
-    """what else it may answer, beside what every operation of its kind may"""
+    """request models by media type"""
+    problems: Collection[HTTPStatus]
+    """error statuses beside those that all operations of its kind may have"""
 
     @property
     def summary(self) -> str:
-        """What it does, in the words of its function's docstring."""
+        """The docstring of its function."""
         return inspect.getdoc(self.handle) or ""
 
     @property
     def name(self) -> str:
-        """The name of its function, as the OpenAPI document has it."""
+        """The name of its function."""
         return self.handle.__name__
 
-    async def answer(self, door: "Door", request: Request) -> Response:
-        """Whether it may be asked, with what, and what it answers."""
-        door.guard.check(request, self.role)
-        return await self.handle(door, request, validated(self.parameters, self._said(request)))
+    @cached_property
+    def parameters(self) -> type[Parameters]:
+        """The model of its parameters: the annotation of `parameters` in its function."""
+        if "parameters" not in self._arguments:
+            return Parameters
+        annotation = inspect.get_annotations(self.handle)["parameters"]
+        model = annotation if isinstance(annotation, type) else get_type_hints(self.handle)["parameters"]
+        assert issubclass(model, Parameters), f"{self.name}: parameters has no model"
+        return model
 
-    def _said(self, request: Request) -> dict[str, Any]:
+    async def answer(self, context: "AppContext", request: Request) -> Response:
+        """Check the caller's role and the parameters, and call the function."""
+        context.guard.check(request, self.role)
+        arguments = {"request": request, "parameters": validated(self.parameters, self._values(request))}
+        return await self.handle(context, **{name: arguments[name] for name in self._arguments if name in arguments})
+
+    @cached_property
+    def _arguments(self) -> Collection[str]:
+        return inspect.signature(self.handle).parameters
+
+    def _values(self, request: Request) -> dict[str, Any]:
         headers = {
-            one.alias: request.headers[one.alias]
-            for one in self.parameters.model_fields.values()
-            if one.alias is not None and one.alias in request.headers
+            field.alias: request.headers[field.alias]
+            for field in self.parameters.model_fields.values()
+            if field.alias is not None and field.alias in request.headers
         }
         return {**request.query_params, **request.path_params, **headers}
 
@@ -98,36 +113,38 @@ def operation(
     takes: Mapping[str, Model | None] | None = None,
     problems: Collection[HTTPStatus] = (),
 ) -> Callable[[Handler], Operation]:
-    """What a function answers; its third parameter says what it takes, its docstring what it does."""
-    told = gives if isinstance(gives, Mapping) else {} if status is HTTPStatus.NO_CONTENT else {JSON: gives}
+    """Declare a function as an operation; its `parameters` say what it takes, its docstring what it does."""
+    if isinstance(gives, Mapping):
+        responses = gives
+    else:
+        responses = {} if status is HTTPStatus.NO_CONTENT else {JSON: gives}
+    default_role = Role.READ if method == "GET" else Role.WRITE
 
-    def made(handle: Handler) -> Operation:
-        parameters = _parameters_of(handle)
-        by = role or (Role.READ if method == "GET" else Role.WRITE)
-        return Operation(method, path, handle, by, parameters, status, told, takes or {}, problems)
+    def declare(handle: Handler) -> Operation:
+        return Operation(
+            method=method,
+            path=path,
+            handle=handle,
+            role=role or default_role,
+            status=status,
+            gives=responses,
+            takes=takes or {},
+            problems=problems,
+        )
 
-    return made
-
-
-def _parameters_of(handle: Handler) -> type[Parameters]:
-    """The type of the third parameter; what cannot be looked up yet is of no use here."""
-    *_, last = inspect.signature(handle).parameters
-    written = inspect.get_annotations(handle)[last]
-    found = written if isinstance(written, type) else get_type_hints(handle)[last]
-    assert issubclass(found, Parameters), f"{handle.__name__}: its third parameter is no model of parameters"
-    return found
+    return declare
 
 
-def routes_of(operations: Sequence[Operation], door: "Door") -> list[Route]:
-    """A route for each address, whatever its methods."""
+def routes_of(operations: Sequence[Operation], context: "AppContext") -> list[Route]:
+    """Return a route for each address, with all its methods."""
     by_path: dict[str, dict[str, Operation]] = {}
     for one in operations:
         by_path.setdefault(one.path, {})[one.method] = one
-    return [Route(path, _endpoint(methods, door), methods=[*methods]) for path, methods in by_path.items()]
+    return [Route(path, _endpoint(methods, context), methods=[*methods]) for path, methods in by_path.items()]
 
 
-def _endpoint(methods: Mapping[str, Operation], door: "Door") -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(methods: Mapping[str, Operation], context: "AppContext") -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return await methods["GET" if request.method == "HEAD" else request.method].answer(door, request)
+        return await methods["GET" if request.method == "HEAD" else request.method].answer(context, request)
 
     return endpoint

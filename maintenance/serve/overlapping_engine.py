@@ -1,7 +1,7 @@
-"""An engine whose evaluations wait for their sources beside each other: a slow one holds back its own query alone.
+"""An engine whose evaluations wait for their sources concurrently: a slow source delays its own queries only.
 
-An evaluation whose sources have not answered is in the air: its query's windows stay as they are, elements that come
-wait, and it is due again when it has landed. All others go on.
+While the sources of an evaluation have not answered, the windows of its query stay as they are and its elements wait.
+The query is due again when that evaluation is complete; all other queries continue.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,20 +12,20 @@ from freshkeeper.maintenance.engine.engine import ENDLESS, Engine
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.fetching.asking import UnderWay, begin
 
-MOST_UNSWEPT = 1_000
-"""Times that evaluations in the air keep ids that nobody has any more from being freed, before they are waited for."""
+MAX_SWEEPS_SKIPPED = 1_000
+"""How often pending evaluations may keep unused ids from being freed before the engine waits for them."""
 
 
 @dataclass(eq=False)
-class InTheAir:
+class PendingEvaluation:
     """An evaluation that waits for its sources."""
 
     query: ContinuousQuery
     now: int
     under_way: list[UnderWay]
 
-    def lands(self, wait: bool) -> bool:
-        """Whether its sources have answered; with `wait`, they have when this returns."""
+    def is_ready(self, wait: bool) -> bool:
+        """Return whether all sources have answered; with `wait`, wait until they have."""
         while self.under_way and (wait or not any(one.waits for one in self.under_way)):
             self.under_way = [one for one in self.under_way if one.goes_on()]
         return not self.under_way
@@ -33,51 +33,54 @@ class InTheAir:
 
 @dataclass(eq=False)
 class OverlappingEngine(Engine):
-    """Evaluations of one query come one after the other, those of several as their sources answer."""
+    """Evaluates one query at an instant after the other, and several queries as their sources answer."""
 
-    in_the_air: dict[ContinuousQuery, InTheAir] = field(default_factory=dict)
-    _unswept: int = 0
+    pending: dict[ContinuousQuery, PendingEvaluation] = field(default_factory=dict)
+    _sweeps_skipped: int = 0
 
     def waits(self, query: ContinuousQuery | None = None) -> bool:
-        """Whether a query, or any, waits for its sources."""
-        return bool(self.in_the_air) if query is None else query in self.in_the_air
+        """Return whether a query, or without one any query, waits for its sources."""
+        return bool(self.pending) if query is None else query in self.pending
 
-    def land(self) -> Iterator[Result]:
-        """What sources have answered since, and what is due after it."""
-        yield from self._landed()
+    def complete_ready(self) -> Iterator[Result]:
+        """Yield the results of evaluations whose sources have answered, and of those that are due after them."""
+        yield from self._complete()
         yield from self.advance(self.inputs.watermark())
 
     def settle(self) -> Iterator[Result]:
-        """Wait for all that is in the air."""
-        yield from self._landed(wait=True)
+        """Wait for all pending evaluations and yield their results."""
+        yield from self._complete(wait=True)
 
     def _evaluate_due(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
-        """Evaluations before an instant; sources of one instant are asked together."""
-        yield from self._landed()
-        while (
-            waiting := self._next_evaluation(lambda query: None if query in self.in_the_air else due(query), until)
-        ) is not None:
+        """Yield results of evaluations before `until`; the sources of one instant get their requests together."""
+
+        def due_if_idle(query: ContinuousQuery) -> int | None:
+            return None if query in self.pending else due(query)
+
+        yield from self._complete()
+        while (waiting := self._next_evaluation(due_if_idle, until)) is not None:
             now, queries = waiting
-            asked = {query: list(self._prepare(query, now)) for query in queries}
-            under_way = begin([one for each in asked.values() for one in each], now)
+            jobs = {query: list(self._prepare(query, now)) for query in queries}
+            under_way = begin([job for of_query in jobs.values() for job in of_query], now)
             for query in queries:
-                if mine := [one for one in under_way if one.asking in asked[query]]:
-                    self.in_the_air[query] = InTheAir(query, now, mine)
+                open_jobs = [one for one in under_way if one.asking in jobs[query]]
+                if open_jobs:
+                    self.pending[query] = PendingEvaluation(query, now, open_jobs)
                 else:
                     yield from self._answer(query, now)
-            yield from self._landed()
+            yield from self._complete()
 
-    def _landed(self, wait: bool = False) -> Iterator[Result]:
-        for one in list(self.in_the_air.values()):
-            if one.lands(wait):
-                del self.in_the_air[one.query]
+    def _complete(self, wait: bool = False) -> Iterator[Result]:
+        for one in list(self.pending.values()):
+            if one.is_ready(wait):
+                del self.pending[one.query]
                 yield from self._answer(one.query, one.now)
 
     def _sweep(self) -> Iterator[Result]:
-        """Free ids that nobody has; what is in the air may have some."""
-        if self.in_the_air and self._unswept < MOST_UNSWEPT:
-            self._unswept += 1
+        # Pending evaluations may refer to ids that no window holds any more.
+        if self.pending and self._sweeps_skipped < MAX_SWEEPS_SKIPPED:
+            self._sweeps_skipped += 1
             return
-        yield from self._landed(wait=True)
-        self._unswept = 0
+        yield from self._complete(wait=True)
+        self._sweeps_skipped = 0
         yield from super()._sweep()

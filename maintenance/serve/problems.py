@@ -1,4 +1,4 @@
-"""Errors as HTTP tells them: problem+json with what is wrong and what would be right, never a traceback."""
+"""Errors as problem+json (RFC 9457): what is wrong and what would be right, never a traceback."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -24,8 +24,8 @@ STATUS: dict[type[Exception], HTTPStatus] = {
     UnknownKeyError: HTTPStatus.NOT_FOUND,
     FreshkeeperError: HTTPStatus.BAD_REQUEST,
 }
-"""The first that fits."""
-AGAIN = {"Retry-After": "1"}
+"""The first kind that an error is an instance of counts."""
+RETRY_SOON = {"Retry-After": "1"}
 
 
 class ProblemDetails(BaseModel):
@@ -38,7 +38,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):  # noqa: N818
-    """A request that cannot be answered, and why."""
+    """A request that fails with a status and a reason."""
 
     def __init__(self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -46,14 +46,13 @@ class Problem(Exception):  # noqa: N818
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """As RFC 9457 has it."""
-    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return JSONResponse(told, status, headers, media_type="application/problem+json")
+    """Return an error response."""
+    details = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return JSONResponse(details, status, headers, media_type="application/problem+json")
 
 
-async def problem_response(request: HTTPConnection, error: Exception) -> Response:
-    """What a request that failed is answered."""
-    del request
+async def problem_response(_: HTTPConnection, error: Exception) -> Response:
+    """Return the response to a request that raised an error."""
     if isinstance(error, Problem):
         return problem(error.status, str(error), error.headers)
     if isinstance(error, HTTPException):
@@ -62,8 +61,8 @@ async def problem_response(request: HTTPConnection, error: Exception) -> Respons
     if status is None:
         LOGGER.error("a request failed: %s", error, exc_info=error)
         return problem(500, "this should not have happened: the log of the service says more")
-    again = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-    return problem(status, str(error), AGAIN if again else None)
+    retry = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    return problem(status, str(error), RETRY_SOON if retry else None)
 
 
 HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = dict.fromkeys(

@@ -13,7 +13,7 @@ from typing import Any
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.runtime.graph_watch import Stamp, stamp_of
 from freshkeeper.maintenance.runtime.query_runtime import open_sources
-from freshkeeper.maintenance.serve.door import Door
+from freshkeeper.maintenance.serve.app_context import AppContext
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.starting import take_queries
@@ -35,7 +35,7 @@ class Reloading:
     said: Mapping[str, Any]
     """what the command line says"""
     config: ServeConfig
-    door: Door
+    context: AppContext
     host: str
     tell: Callable[[str], None]
     more: Callable[[ServeConfig, Sequence[str], Mapping[str, Source]], None] = field(default=lambda *_: None)
@@ -66,10 +66,10 @@ class Reloading:
         except FreshkeeperError as error:
             self.tell(f"nothing is reloaded: {error}")
             return
-        self.door.guard, self.door.largest_body, self.door.most_listeners = (
+        self.context.guard, self.context.largest_body, self.context.most_listeners = (
             guard, config.largest_body, config.most_listeners,
         )  # fmt: skip
-        queries = self.door.service.queries
+        queries = self.context.service.queries
         queries.max_queries, queries.max_characters = config.most_queries, config.longest_query
         later = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(self._known(config), key)]
         waiting = ", ".join(key for key in later if key not in AT_ONCE)
@@ -81,7 +81,7 @@ class Reloading:
 
     def _take(self, config: ServeConfig) -> list[str]:
         """Streams and sources that are new, and queries; what was done."""
-        service, new = self.door.service, {key: _new(self.config, config, key) for key in GROWING}
+        service, new = self.context.service, {key: _new(self.config, config, key) for key in GROWING}
         sources = open_sources({name: config.sources[name] for name in new["sources"]}, config.volatile)
         delays = {name: config.streams[name].delay for name in new["streams"]}
         try:
@@ -91,7 +91,7 @@ class Reloading:
             for source in sources.values():
                 source.transport.close()
             raise
-        self.door.streams = {**self.door.streams, **{name: config.streams[name] for name in delays}}
+        self.context.streams = {**self.context.streams, **{name: config.streams[name] for name in delays}}
         self.more(config, new["streams"], sources)
         return [*(f"new {key}: {', '.join(names)}" for key, names in new.items() if names), *done]
 

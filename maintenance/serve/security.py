@@ -1,4 +1,4 @@
-"""Who may ask: on this machine everybody, from elsewhere who brings a word that stands in a file."""
+"""Access rights: clients of this machine need none, others need a token that stands in a file."""
 
 import hmac
 import stat
@@ -16,33 +16,35 @@ from freshkeeper.maintenance.serve.operation import Role
 from freshkeeper.maintenance.serve.problems import Problem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-SHORTEST = 16
+MIN_TOKEN_BYTES = 16
 PROTOCOL, BEARER = "freshkeeper", "bearer"
-"""What a browser may offer for a WebSocket: the protocol, and bearer.WORD with the word in base64url."""
+"""The subprotocols that a browser offers for a WebSocket: this protocol, and bearer.TOKEN in base64url."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 @dataclass(frozen=True)
 class Guard:
-    """The words of those who write and of those who read; without any, everybody who reaches the port does both."""
+    """The tokens for writing and reading; without any, everybody who reaches the port may do both."""
 
     write: bytes | None
     read: bytes | None
 
     @classmethod
     def of(cls, host: str, token: Path | None, read_token: Path | None) -> "Guard":
-        """From files; where other machines may ask there must be one."""
+        """Read the tokens from files; ConfigError if other machines can reach the port and there is none."""
         if token is None and host not in LOOPBACK:
             raise ConfigError(
-                f"listen: other machines may reach {host}: give token, a file with the word that requests must bring"
+                f"listen: other machines may reach {host}: give token, a file with the token that requests must bring"
             )
         if read_token is not None and token is None:
             raise ConfigError("read_token: without token everybody may write; give both")
-        return cls(None if token is None else _word(token), None if read_token is None else _word(read_token))
+        return cls(
+            None if token is None else _read_token(token), None if read_token is None else _read_token(read_token)
+        )
 
     def check(self, request: HTTPConnection, role: Role) -> None:
-        """Whether a request may do what it wants."""
-        if role is Role.ANYBODY:
+        """Raise Problem if a request lacks a role."""
+        if role is Role.PUBLIC:
             return
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if origin is not None and _parts(origin).netloc != host:
@@ -54,59 +56,59 @@ class Guard:
                     f"{host} is no name of this machine for itself, and without token nobody else may ask",
                 )
             return
-        word = _brought(request)
-        may_write = hmac.compare_digest(word, self.write)
-        may_read = may_write or (self.read is not None and hmac.compare_digest(word, self.read))
+        token = _token_of(request)
+        may_write = hmac.compare_digest(token, self.write)
+        may_read = may_write or (self.read is not None and hmac.compare_digest(token, self.read))
         if role is Role.WRITE and may_read and not may_write:
-            raise Problem(HTTPStatus.FORBIDDEN, "this word may only read")
+            raise Problem(HTTPStatus.FORBIDDEN, "this token may only read")
         if not may_read:
             raise Problem(
-                HTTPStatus.UNAUTHORIZED, "bring the word of the service: Authorization: Bearer WORD", CHALLENGE
+                HTTPStatus.UNAUTHORIZED, "bring the token of the service: Authorization: Bearer TOKEN", CHALLENGE
             )
 
 
-def _brought(request: HTTPConnection) -> bytes:
-    """The word that a request brings; empty where it brings none."""
-    kind, _, word = request.headers.get("authorization", "").partition(" ")
+def _token_of(request: HTTPConnection) -> bytes:
+    """Return the token of a request; empty if it has none."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
-        return word.strip().encode()
-    for offered in request.scope.get("subprotocols", ()):  # of a WebSocket: a browser can say nothing else there
-        kind, _, word = offered.partition(".")
+        return token.strip().encode()
+    for offered in request.scope.get("subprotocols", ()):  # a browser cannot set headers of a WebSocket
+        kind, _, token = offered.partition(".")
         if kind == BEARER:
             with suppress(ValueError):
-                return urlsafe_b64decode(word + "=" * (-len(word) % 4))
+                return urlsafe_b64decode(token + "=" * (-len(token) % 4))
     return b""
 
 
 def _name_of(host: str) -> str:
-    """The host's name without its port."""
+    """Return the name of a host without its port."""
     return _parts(f"//{host}").hostname or ""
 
 
 def _parts(address: str) -> SplitResult:
-    """Of an address; one that is none has no parts."""
+    """Split an address; one that is invalid has no parts."""
     try:
         return urlsplit(address)
     except ValueError:
         return urlsplit("")
 
 
-def check_private(path: Path, what: str) -> None:
-    """Whether its owner alone can read a file."""
+def check_private(path: Path, name: str) -> None:
+    """Raise ConfigError unless a file can be read by its owner alone."""
     try:
         with path.open("rb"):
             mode = path.stat().st_mode
     except OSError as error:
-        raise ConfigError(f"{what} {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{name} {path} cannot be read: {error.strerror}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"others can read {what} {path}: chmod 600 {path}")
+        raise ConfigError(f"others can read {name} {path}: chmod 600 {path}")
 
 
-def _word(path: Path) -> bytes:
+def _read_token(path: Path) -> bytes:
     check_private(path, "the token file")
-    word = path.read_bytes().strip()
-    if len(word) < SHORTEST:
+    token = path.read_bytes().strip()
+    if len(token) < MIN_TOKEN_BYTES:
         raise ConfigError(
-            f"the word in {path} has {len(word)} bytes: give at least {SHORTEST}, as of openssl rand -hex 32"
+            f"the token in {path} has {len(token)} bytes: give at least {MIN_TOKEN_BYTES}, as of openssl rand -hex 32"
         )
-    return word
+    return token

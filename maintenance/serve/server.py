@@ -19,8 +19,8 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
-from freshkeeper.maintenance.serve.door import Door
-from freshkeeper.maintenance.serve.doors.doors import Doors
+from freshkeeper.maintenance.serve.app_context import AppContext
+from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard, check_private
@@ -51,13 +51,22 @@ class Server(uvicorn.Server):
         self._ending()
 
 
-def opened(config: ServeConfig, guard: Guard) -> Door:
+def opened(config: ServeConfig, guard: Guard) -> AppContext:
     """A service, and what its addresses are answered with."""
     metrics, status, look_ups = Metrics(), Status(), LookUps()
     service = start(config, [metrics.observe, status.observe, look_ups.observe])
     service.answered, service.deleted = status.answered, status.forget
     metrics.registry.register(ServiceNumbers(service, status))
-    return Door(service, guard, metrics, status, look_ups, config.streams, config.largest_body, config.most_listeners)
+    return AppContext(
+        service=service,
+        guard=guard,
+        metrics=metrics,
+        status=status,
+        look_ups=look_ups,
+        streams=config.streams,
+        largest_body=config.largest_body,
+        most_listeners=config.most_listeners,
+    )
 
 
 def serve(
@@ -71,33 +80,33 @@ def serve(
     with ExitStack() as held:
         bound = held.enter_context(closing(bound_to(host, port)))
         traces = Traces(config.traces) if config.traces else None
-        door = opened(config, guard)
-        service = door.service
+        context = opened(config, guard)
+        service = context.service
         if traces is not None:
             held.callback(traces.close)
             traces.follow(service.queries.sources)
             service.trace(traces)
-        doors = Doors.of(config, door, tell)
+        connectors = Connectors.of(config, context, tell)
         try:
             warm_up_if_possible(tell)
-            doors.start()
+            connectors.start()
             told = f"[{host}]" if ":" in host else host
             address = f"{'https' if https else 'http'}://{told}:{bound.getsockname()[1]}"
             tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
-            app = application(door) if traces is None else TracedRequests(application(door), traces)
+            app = application(context) if traces is None else TracedRequests(application(context), traces)
             plain = uvicorn.Config(
                 app, lifespan="off", access_log=False, log_config=None, server_header=False,
                 timeout_graceful_shutdown=PATIENCE, **https,
             )  # fmt: skip
-            server = Server(plain, door.end)
+            server = Server(plain, context.end)
             service.when_broken = lambda: server.handle_exit(0, None)
             if path is not None:
-                more = partial(_follow_more, doors, traces)
-                held.callback(Reloading(path, said or {}, config, door, host, tell, more, hung_up).close)
+                more = partial(_follow_more, connectors, traces)
+                held.callback(Reloading(path, said or {}, config, context, host, tell, more, hung_up).close)
             server.run(sockets=[bound])
             tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
-            doors.close()
+            connectors.close()
         if service.broken is not None:
             raise service.broken
     tell("stopped: what was acknowledged is kept")
@@ -109,12 +118,16 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _follow_more(
-    doors: Doors, traces: Traces | None, config: ServeConfig, streams: Sequence[str], sources: Mapping[str, Source]
+    connectors: Connectors,
+    traces: Traces | None,
+    config: ServeConfig,
+    streams: Sequence[str],
+    sources: Mapping[str, Source],
 ) -> None:
     """Read streams that are new where they are read, and trace requests to sources that are new."""
     for name in streams:
         if config.streams[name].reads:
-            doors.incoming.add(name, config.streams[name].reads)
+            connectors.incoming.add(name, config.streams[name].reads)
     if traces is not None:
         traces.follow(sources)
 

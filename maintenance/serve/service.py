@@ -1,9 +1,9 @@
-"""Queries that come and go over streams that are pushed: one thread evaluates them, and any thread may ask it to.
+"""Queries that come and go over streams that are pushed: one thread evaluates them, any thread may call.
 
-push ─▶ read ─▶ log ─▶ acknowledged ─▶ queue ─▶ engine ─▶ answers ─▶ files, subscribers
+push ─▶ read ─▶ log ─▶ acknowledge ─▶ queue ─▶ QueryRuntime ─▶ answer files ─▶ subscribers
 
-What was acknowledged is in the log, in the order in which it counts. A service that begins again goes through the log:
-elements fill the windows, and evaluations that had been answered are not answered again.
+Acknowledged elements and changes of queries are in the log, in the order in which they count. A service that starts
+again replays the log: elements fill the windows, and evaluations that were answered before are not answered again.
 """
 
 import threading
@@ -28,105 +28,110 @@ from freshkeeper.maintenance.runtime.query_runtime import failure_text
 from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations, as_record
-from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
+from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
 
 T = TypeVar("T")
-SEGMENT = 1 << 26
-OFTEN = 0.005
-"""Seconds between two looks at whether sources have answered, where nothing else happens."""
-MOST_WAITING = 1 << 26
-"""Bytes of elements that may wait to be evaluated; more are refused until some are."""
+SEGMENT_BYTES = 1 << 26
+POLL_INTERVAL_S = 0.005
+"""How often the engine looks whether sources have answered, while it has nothing else to do."""
+MAX_QUEUED_BYTES = 1 << 26
+"""Bytes of elements that may wait to be evaluated; a push beyond them is refused."""
 
 
 class BusyError(FreshkeeperError):
-    """More was pushed than is evaluated in time: push again a little later."""
+    """A push while too many elements wait to be evaluated: repeat it a little later."""
 
 
 class ClosedError(FreshkeeperError):
-    """The service has ended."""
+    """A call after the service has ended."""
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What somebody wants the thread to do, and for which query's sources that has to wait: "" none, None all."""
+class Command:
+    """A function that the engine's thread calls between evaluations, for a caller who waits."""
 
-    what: Callable[[], Any]
+    function: Callable[[], Any]
     future: "Future[Any]"
     waits_for: str | None
+    """the query whose evaluation must be complete before: "" none, None all"""
 
-    def carry_out(self) -> None:
-        """Do it, and say what came of it."""
+    def run(self) -> None:
+        """Call the function and hand result or error to the caller."""
         try:
-            self.future.set_result(self.what())
+            self.future.set_result(self.function())
         except Exception as error:
             self.future.set_exception(error)
 
 
 @dataclass(eq=False)
-class Service:
-    """One engine, the log before it, and the answers behind it."""
+class QueryService:
+    """A QueryRuntime in a thread of its own, with a log before it and answer files behind it."""
 
     queries: Registrations
     engine: OverlappingEngine
     """the engine of the runtime of these queries"""
     streams: Mapping[str, int]
-    """their names, and how late their elements may come"""
+    """all streams, with the lateness in ms that their elements may have"""
     log: ServiceLog
     gap: int
+    """the longest plausible step of a stream's time, in ms"""
     journal: QueryJournal = field(default_factory=lambda: QueryJournal(0, None))
     """the journal of the runtime, for readers"""
     idle: float | None = None
     """seconds of silence after which a stream holds the others back no longer; None: it always does"""
-    segment: int = SEGMENT
-    """bytes of the log before what is over may go"""
+    segment_bytes: int = SEGMENT_BYTES
+    """the size of a segment of the log after which a new one begins"""
     broken: BaseException | None = None
-    """what ended it before it was closed, as a disk that is full; all that was acknowledged is in the log"""
+    """the error that ended the thread, such as a full disk; the log has everything that was acknowledged"""
     when_broken: Callable[[], None] = field(default=lambda: None)
     failures: dict[str, str] = field(default_factory=dict)
-    """queries that ended, and why"""
+    """why queries failed, by name"""
     deleted: Callable[[str], None] = field(default=lambda _: None)
-    """is told of every query that is no more"""
+    """is called with the name of every deleted query"""
     answered: Callable[[Result, float], None] = field(default=lambda *_: None)
-    """is told of every result that is out, and how many seconds it took"""
+    """is called with every result that is out and the seconds it took"""
     links: Mapping[str, LinkStatus] = field(default_factory=dict)
-    """how the connections are of streams that it reads"""
-    _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
-    _asked: deque["Asked"] = field(default_factory=deque)
-    _waiting: int = 0
-    """bytes in the queue"""
+    """the connections of streams that the service reads by itself"""
+    clock: Callable[[], float] = time.monotonic
+    _batches: deque[tuple[str, Columns, int]] = field(default_factory=deque)
+    """pushed elements that wait to be evaluated: stream, elements, bytes"""
+    _commands: deque[Command] = field(default_factory=deque)
+    _queued_bytes: int = 0
     _stopped: bool = False
 
     def __post_init__(self) -> None:
-        self._intake = threading.RLock()
-        self._news = threading.Condition(self._intake)
+        # Pushing and the engine's thread meet here: log, queues and counters change under this lock only.
+        self._lock = threading.RLock()
+        self._wakeup = threading.Condition(self._lock)
         self._runtime = self.queries.runtime
         self._runtime.on_result = lambda result, took: self.answered(result, took)
-        self.engine.failed = self._failed
+        self.engine.failed = self._on_failure
         self._history = History()
         self._readers: dict[str, ColumnLines] = {}
         self._replay()
-        self._heard = dict.fromkeys(self.streams, time.monotonic())
-        self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
+        self._last_activity = dict.fromkeys(self.streams, self.clock())
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
     def push(
         self, stream: str, text: bytes, producer: str = "", number: int = 0, place: Position | None = None,
         unreadable: Callable[[str], None] | None = None,
     ) -> int:  # fmt: skip
-        """Lines of elements: all of them are taken, and there after a kill, or none; returns how many.
+        """Log and queue lines of elements, all or none of them; return how many.
 
-        A producer that numbers what it sends, and sends a number again, has it counted once. `place` is where a stream
-        that the service reads goes on after them; with `unreadable`, what is no element is told and left out.
+        A producer numbers its pushes upwards, and a number that was there before counts once. `place` is the position
+        of a stream that the service reads by itself, behind these elements. With `unreadable`, lines that are no
+        elements are reported and left out; without it they are an InputError.
         """
         reader = self._reader(stream)
-        with self._intake:
+        with self._lock:
             self._check_open()
-            if self._waiting + len(text) > MOST_WAITING:
-                raise BusyError(f"{self._waiting:,} bytes wait to be evaluated: push again a little later")
+            if self._queued_bytes + len(text) > MAX_QUEUED_BYTES:
+                raise BusyError(f"{self._queued_bytes:,} bytes wait to be evaluated: push again a little later")
             if producer and number <= self._history.producers.get(producer, -1):
                 return 0
             try:
@@ -137,168 +142,174 @@ class Service:
                 text = readable(text, reader.lines.steps, unreadable)
                 batch = reader.read(text)
             head: dict[str, Any] = {"do": "push", "stream": stream}
-            head |= {"producer": producer, "number": number} if producer else {}
-            head |= {"place": dict(place)} if place else {}
-            self.log.append(Record(head, text))
+            if producer:
+                head |= {"producer": producer, "number": number}
+            if place:
+                head["place"] = dict(place)
+            self.log.append(LogRecord(head, text))
             self._history.pushed(head, len(batch))
-            self._heard[stream] = time.monotonic()
-            self._todo.append((stream, batch, len(text)))
-            self._waiting += len(text)
-            self._news.notify()
+            self._last_activity[stream] = self.clock()
+            self._batches.append((stream, batch, len(text)))
+            self._queued_bytes += len(text)
+            self._wakeup.notify()
         return len(batch)
 
     def register(self, name: str, text: str, dialect: str = "", configured: bool = False) -> RegisteredQuery:
-        """One more query, from the elements on that come from now on; if `configured`, it goes with the config."""
-        return self._ask(lambda: self._register(self.queries.new(name, text, dialect, configured)))
+        """Register a query, which sees elements from now on; a `configured` one comes from the config file."""
+        return self._call(lambda: self._register(self.queries.new(name, text, dialect, configured)))
 
     def add_streams(self, streams: Mapping[str, int]) -> None:
-        """More of them, with how late their elements may come; until one speaks it holds nobody back."""
-        self._ask(lambda: self._add_streams(streams))
+        """Add streams with the lateness of their elements; until its first element a stream holds nobody back."""
+        self._call(lambda: self._add_streams(streams))
 
     def check(self, text: str, dialect: str = "") -> None:
-        """Whether a query could be registered."""
+        """Raise ConfigError if a query could not be registered."""
         self.queries.checked(text, dialect)
 
     def delete(self, name: str) -> None:
-        """A query is no more, nor is what its views hold."""
-        self._ask(lambda: self._delete(self.queries.named(name)), name)
+        """Delete a query with its views and answers."""
+        self._call(lambda: self._delete(self.queries.named(name)), name)
 
     def pause(self, name: str) -> None:
-        """A query sees no elements until it is resumed; its views stay."""
-        self._ask(lambda: self._pause(self.queries.named(name)), name)
+        """Stop evaluating a query until it is resumed; its views stay."""
+        self._call(lambda: self._pause(self.queries.named(name)), name)
 
     def resume(self, name: str) -> None:
-        """A paused query goes on with windows that are empty."""
-        self._ask(lambda: self._resume(self.queries.named(name)))
+        """Evaluate a paused query again, with empty windows."""
+        self._call(lambda: self._resume(self.queries.named(name)))
 
     @property
     def watermark(self) -> int | None:
-        """How far event time is; None before there is any."""
+        """The event time up to which all elements are there; None before the first element."""
         found = self.engine.inputs.watermark()
         return None if found == NEVER else found
 
     @property
     def late(self) -> int:
-        """Elements that came too late so far."""
+        """How many elements were too late so far."""
         return self.engine.late
 
     @property
     def waiting(self) -> int:
         """Bytes of elements that wait to be evaluated."""
-        return self._waiting
+        return self._queued_bytes
 
     def stream(self, name: str) -> dict[str, Any]:
-        """How one stream is: how late its elements may come, how far it is, what came, what came too late."""
+        """Return the state of a stream: its delay, watermark, elements, late elements and connection."""
         one = self.engine.inputs.find(name)
-        watermark = one.order.watermark
+        link, watermark = self.links.get(name), one.order.watermark
         return {
-            "delay_ms": self.streams[name], "watermark": None if watermark == NEVER else watermark,
-            "elements": self._history.counts.get(name, 0), "late": one.order.late, "idle": one.idle,
-            "connection": None if (link := self.links.get(name)) is None else asdict(link),
-        }  # fmt: skip
+            "delay_ms": self.streams[name],
+            "watermark": None if watermark == NEVER else watermark,
+            "elements": self._history.counts.get(name, 0),
+            "late": one.order.late,
+            "idle": one.idle,
+            "connection": None if link is None else asdict(link),
+        }
 
     def trace(self, spans: Spans) -> None:
-        """Tell how long evaluations take."""
+        """Report the beginning and end of evaluations to `spans`."""
         self.engine.spans = spans
 
     def place(self, stream: str) -> Position:
-        """Where a stream that the service reads goes on; empty where it has not been read."""
+        """Return the position from which a stream that the service reads is resumed; empty before it was read."""
         return self._history.places.get(stream, {})
 
     @property
     def alive(self) -> bool:
-        """Whether its thread works."""
+        """Whether the engine's thread works."""
         return self._thread.is_alive() and not self._stopped
 
     def settled(self) -> int | None:
-        """Wait until everything that was pushed before is evaluated; the watermark then."""
-        return self._ask(lambda: self.watermark, None)
+        """Wait until everything that was pushed before is evaluated; return the watermark then."""
+        return self._call(lambda: self.watermark, None)
 
     def close(self) -> None:
-        """Finish what is being evaluated; what waits is in the log."""
-        with self._intake:
+        """Finish the evaluations that have begun; what is queued is in the log."""
+        with self._lock:
             self._stopped = True
-            self._news.notify()
+            self._wakeup.notify()
         self._thread.join()
         self.log.close()
         self._runtime.close()
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             self._work()
         except BaseException as error:
             LOGGER.error("the service ends: %s", error_text(error))
             self.broken = error
-        with self._intake:
+        with self._lock:
             self._stopped = True
-            for one in self._asked:
-                one.future.set_exception(ClosedError("the service is closed"))
+            for command in self._commands:
+                command.future.set_exception(ClosedError("the service is closed"))
         if self.broken is not None:
             self.when_broken()
 
     def _work(self) -> None:
         while True:
-            with self._intake:
-                if not (self._todo or self._can_be_done or self._stopped):
-                    self._news.wait(OFTEN if self.engine.waits() else self.idle)
+            batch = idle_stream = None
+            with self._lock:
+                if not (self._batches or self._has_runnable_command or self._stopped):
+                    self._wakeup.wait(POLL_INTERVAL_S if self.engine.waits() else self.idle)
                 if self._stopped:
                     break
-                pushed = self._todo.popleft() if self._todo else None
-                if pushed is None:
-                    self._carry_out()
-                silent = self._silent() if pushed is None else None
-            if pushed is not None:
-                self._take(*pushed)
-            elif silent is not None:
-                self._put_out(self._runtime.mark_idle(silent))
+                if self._batches:
+                    batch = self._batches.popleft()
+                else:
+                    self._run_next_command()
+                    idle_stream = self._mark_idle()
+            if batch is not None:
+                self._evaluate(*batch)
+            elif idle_stream is not None:
+                self._put_out(self._runtime.mark_idle(idle_stream))
             elif self.engine.waits():
-                self._put_out(self._runtime.deliver(self.engine.land()))
+                self._put_out(self._runtime.deliver(self.engine.complete_ready()))
         self._put_out(self._runtime.deliver(self.engine.settle()))
 
-    def _silent(self) -> str | None:
-        """A stream that has been silent for too long, which is in the log as what is pushed is."""
+    def _mark_idle(self) -> str | None:
+        """Log that a stream is idle, and return it; None if all have had elements lately."""
         if self.idle is None or len(self.streams) < 2:
             return None
-        long_ago = time.monotonic() - self.idle
+        limit = self.clock() - self.idle
         for name in self.streams:
-            if self._heard[name] <= long_ago and not self.engine.inputs.find(name).idle:
-                self.log.append(Record({"do": "silent", "stream": name}))
+            if self._last_activity[name] <= limit and not self.engine.inputs.find(name).idle:
+                self.log.append(LogRecord({"do": "silent", "stream": name}))
                 return name
         return None
 
     @property
-    def _can_be_done(self) -> bool:
-        """Whether somebody asked for something that need not wait for a source."""
-        return any(not self._must_wait(one) for one in self._asked)
+    def _has_runnable_command(self) -> bool:
+        return any(not self._must_wait(command) for command in self._commands)
 
-    def _must_wait(self, asked: Asked) -> bool:
-        if asked.waits_for is None:
+    def _must_wait(self, command: Command) -> bool:
+        if command.waits_for is None:
             return self.engine.waits()
-        query = self.queries.running.get(asked.waits_for)
+        query = self.queries.running.get(command.waits_for)
         return query is not None and self.engine.waits(query)
 
-    def _carry_out(self) -> None:
-        """What somebody asked for, when all that was pushed before has been evaluated; nothing is pushed meanwhile."""
-        for asked in self._asked:
-            if not self._must_wait(asked):
-                self._asked.remove(asked)
-                asked.carry_out()
+    def _run_next_command(self) -> None:
+        # The caller holds the lock, so that nothing is pushed meanwhile, and all that was pushed before is evaluated.
+        for command in self._commands:
+            if not self._must_wait(command):
+                self._commands.remove(command)
+                command.run()
                 return
 
-    def _ask(self, what: Callable[[], T], waits_for: str | None = "") -> T:
-        """Have the thread do something that needs no query to have landed, or one, or None for all."""
+    def _call(self, function: Callable[[], T], waits_for: str | None = "") -> T:
+        """Let the engine's thread call a function, and return its result; see `Command.waits_for`."""
         future: Future[T] = Future()
-        with self._intake:
+        with self._lock:
             self._check_open()
-            self._asked.append(Asked(what, future, waits_for))
-            self._news.notify()
+            self._commands.append(Command(function, future, waits_for))
+            self._wakeup.notify()
         return future.result()
 
-    def _take(self, stream: str, batch: Columns, size: int) -> None:
+    def _evaluate(self, stream: str, batch: Columns, size: int) -> None:
         self._put_out(self._runtime.push(stream, batch))
-        with self._intake:
-            self._waiting -= size
-            if self.log.size > self.segment and not self._todo:
+        with self._lock:
+            self._queued_bytes -= size
+            if self.log.size > self.segment_bytes and not self._batches:
                 self._history.roll(self.log, self.queries, self.engine.inputs)
 
     def _put_out(self, results: Iterable[Result]) -> None:
@@ -310,7 +321,7 @@ class Service:
         query = self.queries.build(one)
         if not logged:
             try:
-                self.log.append(Record({"do": "register"} | as_record(one)))
+                self.log.append(LogRecord({"do": "register"} | as_record(one)))
             except BaseException:
                 self.queries.forget(one)
                 raise
@@ -320,20 +331,20 @@ class Service:
 
     def _listen(self, name: str) -> None:
         self._runtime.listen(name, delay=self.streams[name])
-        lines = TimedLines(name, _unopened, steps=GapLimit(self.gap))
+        lines = TimedLines(name, _never_opened, steps=GapLimit(self.gap))
         self._readers[name] = ColumnLines(lines, self.queries.dictionary)
 
     def _add_streams(self, streams: Mapping[str, int]) -> None:
-        """A service that begins again has them from its config, and here in the log when that was."""
+        # When the service starts again it has them from its config, and their records say since when.
         for name, delay in streams.items():
-            self.log.append(Record({"do": "listen", "stream": name}))
+            self.log.append(LogRecord({"do": "listen", "stream": name}))
             self.streams = {**self.streams, name: delay}
-            self._heard[name] = time.monotonic()
+            self._last_activity[name] = self.clock()
             self._listen_later(name)
 
     def _delete(self, one: RegisteredQuery, logged: bool = False) -> None:
         if not logged:
-            self.log.append(Record({"do": "delete", "number": one.number}))
+            self.log.append(LogRecord({"do": "delete", "number": one.number}))
         self._runtime.remove(one.name)
         self.queries.forget(one)
         self.failures.pop(one.name, None)
@@ -342,7 +353,7 @@ class Service:
 
     def _pause(self, one: RegisteredQuery, logged: bool = False) -> None:
         if not logged:
-            self.log.append(Record({"do": "pause", "number": one.number}))
+            self.log.append(LogRecord({"do": "pause", "number": one.number}))
         self._runtime.remove(one.name)
 
     def _resume(self, one: RegisteredQuery, logged: bool = False) -> None:
@@ -351,12 +362,12 @@ class Service:
         one = self.queries.parsed_again(one)
         query = self.queries.build(one)
         if not logged:
-            self.log.append(Record({"do": "resume", "number": one.number}))
+            self.log.append(LogRecord({"do": "resume", "number": one.number}))
         self._runtime.add(query)
         self.failures.pop(one.name, None)
 
-    def _failed(self, query: ContinuousQuery, error: Exception) -> None:
-        """A query that fails is paused, and says why."""
+    def _on_failure(self, query: ContinuousQuery, error: Exception) -> None:
+        """Pause a query that fails, and keep the reason."""
         for name in query.names:
             self.queries.running.pop(name, None)
             self._runtime.release(name)
@@ -364,14 +375,15 @@ class Service:
             LOGGER.warning("the query %s has failed: %s", name, self.failures[name])
 
     def _replay(self) -> None:
-        """Everything that was acknowledged, again; of queries that are no more there is nothing to do."""
-        gone, begun = self._look_ahead(), False
+        """Apply all records of the log; queries that were deleted later are skipped."""
+        deleted = self._scan_log()
+        is_first = True
         for record in self.log.records():
             head = record.head
             if head["do"] == "snapshot":
                 self._history.load(head)
-                if not begun:
-                    self._go_on(head, gone)
+                if is_first:
+                    self._restore_snapshot(head, deleted)
             elif head["do"] == "push":
                 if (reader := self._readers.get(head["stream"])) is not None:
                     batch = reader.read(record.body)
@@ -383,37 +395,37 @@ class Service:
             elif head["do"] == "listen":
                 self._listen_later(head["stream"])
             elif head["do"] == "register":
-                self._restore(head, gone)
-            elif head["number"] not in gone:
+                self._restore(head, deleted)
+            elif head["number"] not in deleted:
                 self._put_out(self._runtime.deliver(self.engine.settle()))
                 one = self.queries.numbered(head["number"])
                 {"pause": self._pause, "resume": self._resume}[head["do"]](one, logged=True)
-            begun = True
+            is_first = False
 
-    def _look_ahead(self) -> set[int]:
-        """Listen to all streams but those that come later in the log; the numbers of queries that are no more."""
-        gone, later, known = set[int](), set[str](), set[str]()
+    def _scan_log(self) -> set[int]:
+        """Listen to the streams that the log does not add later; return the numbers of deleted queries."""
+        deleted, added_later, known = set[int](), set[str](), set[str]()
         for place, record in enumerate(self.log.records()):
             head = record.head
             if head["do"] == "delete":
-                gone.add(head["number"])
+                deleted.add(head["number"])
             elif head["do"] == "listen":
-                later.add(head["stream"])
+                added_later.add(head["stream"])
             elif head["do"] == "snapshot" and not place:
                 known = set(head["passed"])
         for name in self.streams:
-            if name not in later - known:
+            if name not in added_later - known:
                 self._listen(name)
-        return gone
+        return deleted
 
     def _listen_later(self, name: str) -> None:
-        """To a stream that was added while others were there already."""
+        """Listen to a stream that was added while others had elements already."""
         if name in self.streams and name not in self._readers:
             self._listen(name)
             self._put_out(self._runtime.mark_idle(name))
 
-    def _go_on(self, snapshot: Mapping[str, Any], gone: set[int]) -> None:
-        """What came before a segment, as far as it still matters."""
+    def _restore_snapshot(self, snapshot: Mapping[str, Any], deleted: Collection[int]) -> None:
+        """Restore what still matters of the segments before the first one that is left."""
         for name, passed in snapshot["passed"].items():
             if name in self._readers:
                 self.engine.inputs.find(name).order.advance(passed)
@@ -421,14 +433,14 @@ class Service:
             if name in self._readers:
                 self.engine.inputs.find(name).idle = True
         self.queries.next_numbers = snapshot["next"]
-        for written in snapshot["queries"]:
-            one = self._restore(written, gone)
-            if one is not None and written["paused"]:
+        for record in snapshot["queries"]:
+            one = self._restore(record, deleted)
+            if one is not None and record["paused"]:
                 self._pause(one, logged=True)
 
-    def _restore(self, record: Mapping[str, Any], gone: Collection[int]) -> RegisteredQuery | None:
+    def _restore(self, record: Mapping[str, Any], deleted: Collection[int]) -> RegisteredQuery | None:
         """Register a query of the log again, unless it was deleted later."""
-        if record["number"] in gone:
+        if record["number"] in deleted:
             self.queries.count(record)
             return None
         return self._register(self.queries.restored(record), logged=True)
@@ -443,5 +455,5 @@ class Service:
             raise ClosedError("the service is closed")
 
 
-def _unopened() -> Any:
+def _never_opened() -> Any:
     raise AssertionError("a stream that is pushed is not opened")

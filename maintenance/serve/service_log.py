@@ -19,7 +19,7 @@ MAX_RECORD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class LogRecord:
     """One event: what happened, and the bytes that belong to it."""
 
     head: Mapping[str, Any]
@@ -52,20 +52,20 @@ class ServiceLog:
         """Return the numbers of all segments, the oldest first."""
         return sorted(int(path.stem) for path in self.directory.glob("*.log"))
 
-    def append(self, record: Record) -> None:
+    def append(self, record: LogRecord) -> None:
         """Write a record; it survives a crash of the process when this returns."""
         head = json.dumps(record.head, separators=(",", ":")).encode()
         if len(head) + len(record.body) > MAX_RECORD_BYTES:
             raise InputError(f"{len(record.body):,} bytes at once are more than a log takes: send fewer elements")
         self._segment.append(head, record.body)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[LogRecord]:
         """Read all records of all segments, in order."""
         for number in self.segments():
             for head, body in read_records(self._path(number), number == self.last, self.synced):
-                yield Record(json.loads(head), body)
+                yield LogRecord(json.loads(head), body)
 
-    def roll(self, snapshot: Record) -> None:
+    def roll(self, snapshot: LogRecord) -> None:
         """Begin a segment with a record that stands for all segments before it."""
         self._segment.close()
         self.last += 1

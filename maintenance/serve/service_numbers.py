@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_status import Status
 
 STATES = ("running", "paused", "failed")
@@ -16,7 +16,7 @@ BREAKER = {"closed": 0, "probing": 1, "open": 2}
 class ServiceNumbers(Collector):
     """Gauges of a service."""
 
-    def __init__(self, service: Service, status: Status) -> None:
+    def __init__(self, service: QueryService, status: Status) -> None:
         self._service, self._status = service, status
 
     def collect(self) -> Iterator[Metric]:

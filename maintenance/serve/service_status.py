@@ -1,7 +1,7 @@
-"""What a person on call needs to know of a service: of each query, view, source and stream how it is, and how it was.
+"""The status of a service for a person on call: every query, view, source and stream, now and in the last evaluations.
 
-The last evaluations of queries and views are kept in columns, so that memory is flat. The thread that evaluates writes
-them, and /status, /metrics and the page read the same numbers.
+The last evaluations of queries and views are kept in arrays of fixed size. The engine's thread writes them; /status,
+/metrics and the live page read the same numbers.
 """
 
 import math
@@ -25,120 +25,148 @@ from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.serve.look_up import key_text
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.base import NEVER
 
-KEPT = 720
-"""Evaluations of each query and view that are remembered."""
-LATELY = 60
-"""Those of which rates and shares are told."""
-STALEST = 10
-"""Cached entries that are named, the most likely stale first."""
-AGAIN = 1.0
-"""Seconds before the stalest of a view are looked for again."""
-GAPS = 100
-CHECKED = 1_000
-"""Audited answers that are remembered."""
-OF_QUERY = ("wall_ms", "t", "answers", "errors", "took_ms")
-OF_VIEW = (
+HISTORY_SIZE = 720
+"""The number of evaluations that are kept of each query and view."""
+RECENT = 60
+"""The number of evaluations that rates and shares are taken over."""
+MAX_STALEST = 10
+"""The number of cached entries that the status names, the most likely stale first."""
+STALEST_INTERVAL_S = 1.0
+"""How often the stalest entries of a view are determined."""
+MAX_GAPS = 100
+MAX_AUDITS = 1_000
+"""The number of audited answers that are kept."""
+QUERY_COLUMNS = ("wall_ms", "t", "answers", "errors", "took_ms")
+VIEW_COLUMNS = (
     "wall_ms", "t", "results", "expected_fresh", "checked", "checked_fresh", "budget", "spent", "carried", "candidates",
     "missed", "errors", "requests", "fetch_ms",
 )  # fmt: skip
-Keep = Mapping[str, list[float | None]]
+COMPUTED = ("wall_ms", "checked", "checked_fresh")
+"""The columns of a view that do not come from the record of its evaluation."""
+RECORD_NAMES = {"t": "t_ms"}
+"""What columns are called in that record, where their names differ."""
+Columns = Mapping[str, list[float | None]]
 
 
 @dataclass(eq=False)
 class Track:
-    """The last evaluations of one thing, a column for each number."""
+    """The last evaluations of a query or view, a column for each number."""
 
     names: Sequence[str]
-    capacity: int = KEPT
+    capacity: int = HISTORY_SIZE
     count: int = 0
-    """of all evaluations so far"""
+    """the number of all evaluations so far"""
 
     def __post_init__(self) -> None:
         self._rows = np.full((self.capacity, len(self.names)), np.nan)
 
-    def add(self, *row: float) -> None:
-        """One more, in the order of the names."""
-        self._rows[self.count % self.capacity] = row
+    def add(self, row: Mapping[str, float]) -> None:
+        """Add an evaluation with a number for every column."""
+        self._rows[self.count % self.capacity] = [row[name] for name in self.names]
         self.count += 1
 
     def last(self, count: int, name: str) -> Floats:
-        """The last values of one number, oldest first."""
+        """Return the last values of one column, oldest first."""
         many = min(count, self.count, self.capacity)
-        places = np.arange(self.count - many, self.count) % self.capacity
-        found: Floats = self._rows[places, self.names.index(name)]
-        return found
+        rows = np.arange(self.count - many, self.count) % self.capacity
+        values: Floats = self._rows[rows, self.names.index(name)]
+        return values
 
-    def columns(self, count: int) -> Keep:
-        """The last values of all numbers, oldest first; None where there is none."""
-        return {name: [_number(one) for one in self.last(count, name).tolist()] for name in self.names}
+    @property
+    def latest(self) -> dict[str, float | None] | None:
+        """The numbers of the last evaluation; None before the first."""
+        if not self.count:
+            return None
+        return {name: column[-1] for name, column in self.columns(1).items()}
+
+    def columns(self, count: int) -> Columns:
+        """Return the last values of all columns, oldest first; None for NaN."""
+        return {name: list(map(_number, self.last(count, name).tolist())) for name in self.names}
 
 
 @dataclass(eq=False)
 class ViewTrack:
-    """What is remembered of one view."""
+    """The last evaluations of a view, its stalest entries and its last error."""
 
-    track: Track = field(default_factory=lambda: Track(OF_VIEW))
+    track: Track = field(default_factory=lambda: Track(VIEW_COLUMNS))
     stalest: list[dict[str, Any]] = field(default_factory=list)
-    looked: float = -math.inf
+    stalest_updated: float = -math.inf
     last_error: str | None = None
 
 
 @dataclass(eq=False)
 class Status:
-    """All of it; `version` grows with every evaluation."""
+    """The status of a service; `version` grows with every evaluation."""
 
     version: int = 0
     clock: Callable[[], float] = time.time
-    gaps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=GAPS))
-    """stretches of streams of which nothing is known, as while a source of elements was away"""
-    audits: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=CHECKED))
-    """answers that were checked, the last ones"""
+    gaps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_GAPS))
+    """stretches of streams whose elements may be missing, as while a connection was lost"""
+    audits: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_AUDITS))
+    """the last audited answers"""
     _queries: dict[str, Track] = field(default_factory=dict)
     _views: WeakKeyDictionary[Manager, ViewTrack] = field(default_factory=WeakKeyDictionary)
 
     def observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        """One evaluation of a view, from the thread that evaluates."""
+        """Keep an evaluation of a view; the engine's thread calls this."""
         known = self._views.get(manager)
         if known is None:
             known = self._views[manager] = ViewTrack()
-        record, verdicts = evaluation.record, [audit.fresh for audit in evaluation.audits if audit.fresh is not None]
+        record = evaluation.record
+        verdicts = [audit.fresh for audit in evaluation.audits if audit.fresh is not None]
+        numbers = {name: getattr(record, RECORD_NAMES.get(name, name)) for name in VIEW_COLUMNS if name not in COMPUTED}
         known.track.add(
-            self.clock() * 1000, record.t_ms, record.results, record.expected_fresh, len(verdicts), sum(verdicts),
-            record.budget, record.spent, record.carried, record.candidates, record.missed, record.errors,
-            record.requests, record.fetch_ms,
-        )  # fmt: skip
+            numbers | {"wall_ms": self.clock() * 1000, "checked": len(verdicts), "checked_fresh": sum(verdicts)}
+        )
         known.last_error = next((shown(e) for e in evaluation.refreshes.errors if e is not None), known.last_error)
-        for one in evaluation.audits:
-            keys, read = [key_text(sr) for sr in one.srs], list(one.refreshed)
-            told = {"t": record.t_ms, "view": source, "key": key_text(one.sn), "entries": keys, "fetched_ms": read}
-            self.audits.append(told | {"fresh": one.fresh})
-        if (now := time.monotonic()) >= known.looked + AGAIN:
-            known.looked, known.stalest = now, _stalest(manager, evaluation)
+        for audit in evaluation.audits:
+            self.audits.append(
+                {
+                    "t": record.t_ms,
+                    "view": source,
+                    "key": key_text(audit.sn),
+                    "entries": [key_text(sr) for sr in audit.srs],
+                    "fetched_ms": list(audit.refreshed),
+                    "fresh": audit.fresh,
+                }
+            )
+        now = time.monotonic()
+        if now >= known.stalest_updated + STALEST_INTERVAL_S:
+            known.stalest_updated = now
+            known.stalest = _stalest(manager, evaluation)
         self.version += 1
 
     def answered(self, result: Result, took: float) -> None:
-        """One evaluation of a query is out, after so many seconds."""
+        """Keep an evaluation of a query, and the seconds that it took."""
         track = self._queries.get(result.query)
         if track is None:
-            track = self._queries[result.query] = Track(OF_QUERY)
-        track.add(self.clock() * 1000, result.t, len(result.answers), result.errors, took * 1000)
+            track = self._queries[result.query] = Track(QUERY_COLUMNS)
+        track.add(
+            {
+                "wall_ms": self.clock() * 1000,
+                "t": result.t,
+                "answers": len(result.answers),
+                "errors": result.errors,
+                "took_ms": took * 1000,
+            }
+        )
         self.version += 1
 
     def forget(self, query: str) -> None:
-        """A query is no more."""
+        """Drop the evaluations of a deleted query."""
         self._queries.pop(query, None)
 
     def gap(self, stream: str, since: int | None, until: int | None, why: str) -> None:
-        """Elements of a stream between two instants may be missing."""
+        """Keep that elements of a stream between two instants may be missing."""
         self.gaps.append({"stream": stream, "since": since, "until": until, "why": why, "wall_ms": self.clock() * 1000})
         self.version += 1
 
-    def as_json(self, service: Service, history: int = 0) -> dict[str, Any]:
-        """Everything as JSON has it, with so many evaluations that are over."""
+    def as_json(self, service: QueryService, history: int = 0) -> dict[str, Any]:
+        """Return the whole status as JSON values, with the last `history` evaluations."""
         views = self._by_view(service)
         numbers = {manager: number for number, manager in enumerate(views)}
         queries = [self._query(service, one, numbers, history) for one in list(service.queries.all.values())]
@@ -156,18 +184,21 @@ class Status:
             "gaps": list(self.gaps),
         }
 
-    def state(self, service: Service, name: str) -> str:
-        """Running, paused or failed."""
+    def state(self, service: QueryService, name: str) -> str:
+        """Return whether a query is running, paused or failed."""
         if name in service.failures:
             return "failed"
         return "running" if name in service.queries.running else "paused"
 
-    def source(self, service: Service, name: str) -> dict[str, Any]:
-        """One source: what limits it, what it cost, whether it answers."""
-        source, managers = service.queries.sources[name], [m for m, v in self._by_view(service).items() if v[0] == name]
-        tracks = [self._views[manager].track for manager in managers if manager in self._views]
-        errors = sum(float(np.nansum(track.last(LATELY, "errors"))) for track in tracks)
-        said = [self._views[m].last_error for m in managers if m in self._views and self._views[m].last_error]
+    def source(self, service: QueryService, name: str) -> dict[str, Any]:
+        """Return a source: its price, its limits, what it cost, its errors."""
+        source = service.queries.sources[name]
+        managers = [manager for manager, (of, _) in self._by_view(service).items() if of == name]
+        views = [self._views[manager] for manager in managers if manager in self._views]
+        sums = {
+            column: sum(float(np.nansum(view.track.last(RECENT, column))) for view in views)
+            for column in ("requests", "errors")
+        }
         price = source.price
         return {
             "name": name,
@@ -175,15 +206,14 @@ class Status:
             "price": {"per_request": price.per_request, "per_key": price.per_key, "batch": price.batch},
             **_limits(source),
             "spent": sum(float(manager.ledger.spent) for manager in managers),
-            "requests": sum(float(np.nansum(track.last(LATELY, "requests"))) for track in tracks),
-            "errors": errors,
-            "last_error": said[-1] if said else None,
+            **sums,
+            "last_error": next((view.last_error for view in reversed(views) if view.last_error), None),
         }
 
-    def left_alone(self, service: Service) -> dict[str, str]:
-        """The sources that running queries need and that are not asked for now, as their breaker is open.
+    def left_alone(self, service: QueryService) -> dict[str, str]:
+        """Return the sources of running queries whose circuit breaker is open, with the reason.
 
-        One that would be asked again is not among them: without evaluations nobody would, and nothing would end it.
+        A source that the next evaluation would try is not among them: without evaluations it would stay there for ever.
         """
         needed = dict.fromkeys(name for name, _ in self._by_view(service).values())
         limits = {name: _limits(service.queries.sources[name])["breaker"] for name in needed}
@@ -193,8 +223,8 @@ class Status:
             if breaker is not None and breaker["tried_again_in_s"] > 0
         }
 
-    def _by_view(self, service: Service) -> dict[Manager, tuple[str, list[str]]]:
-        """The views of running queries: of which source, and whose they are."""
+    def _by_view(self, service: QueryService) -> dict[Manager, tuple[str, list[str]]]:
+        """Return the views of running queries, with their sources and the names of their queries."""
         found: dict[Manager, tuple[str, list[str]]] = {}
         for query in list(service.queries.running):
             for source, view in service.queries.views_of(query):
@@ -202,13 +232,16 @@ class Status:
         return found
 
     def _query(
-        self, service: Service, one: RegisteredQuery, numbers: Mapping[Manager, int], history: int
+        self, service: QueryService, one: RegisteredQuery, numbers: Mapping[Manager, int], history: int
     ) -> dict[str, Any]:
-        name, track = one.name, self._queries.get(one.name, Track(OF_QUERY, 1))
+        name = one.name
+        track = self._queries.get(name, Track(QUERY_COLUMNS, 1))
         running = service.queries.running.get(name)
-        answered = service.queries.progress(name).answered if running is not None else None
-        times, wall = track.last(LATELY, "t"), track.last(LATELY, "wall_ms")
-        apart = (wall[-1] - wall[0]) / 1000 if wall.size > 1 else 0.0
+        answered = None
+        if running is not None:
+            answered = service.queries.progress(name).answered
+        wall = track.last(RECENT, "wall_ms")
+        seconds = (wall[-1] - wall[0]) / 1000 if wall.size > 1 else 0.0
         views = [numbers[view.manager] for _, view in service.queries.views_of(name) if view.manager in numbers]
         clock = int(self.clock() * 1000)
         return {
@@ -222,9 +255,9 @@ class Status:
             "lag_ms": None if answered is None else max(0, (service.watermark or 0) - answered),
             "behind_clock_ms": None if answered is None else clock - answered,
             "evaluations": track.count,
-            "evaluations_per_s": (wall.size - 1) / apart if apart > 0 else None,
-            "answers_per_s": float(track.last(LATELY, "answers")[1:].sum()) / apart if apart > 0 else None,
-            "last": {key: column[-1] for key, column in track.columns(1).items()} if times.size else None,
+            "evaluations_per_s": (wall.size - 1) / seconds if seconds > 0 else None,
+            "answers_per_s": float(track.last(RECENT, "answers")[1:].sum()) / seconds if seconds > 0 else None,
+            "last": track.latest,
             "history": track.columns(history) if history else None,
         }
 
@@ -232,7 +265,7 @@ class Status:
         known, ledger = self._views.get(manager, ViewTrack()), manager.ledger
         track, rule = known.track, manager.ledger.rule
         results, expected, checked, fresh = (
-            float(track.last(LATELY, name).sum()) for name in ("results", "expected_fresh", "checked", "checked_fresh")
+            float(track.last(RECENT, name).sum()) for name in ("results", "expected_fresh", "checked", "checked_fresh")
         )
         measured = Measured(int(fresh), int(checked))
         target = ledger.income.controller.target if isinstance(ledger.income, TargetIncome) else None
@@ -243,7 +276,7 @@ class Status:
             "policy": manager.policy.name,
             "case": manager.case.value,
             "freshness": {
-                "over": min(LATELY, track.count),
+                "over": min(RECENT, track.count),
                 "believed": expected / results if results else None,
                 "audited": measured.share,
                 "interval": list(measured.interval) if measured.checked else None,
@@ -257,19 +290,19 @@ class Status:
             },
             "entries": len(manager.view.srs) - len(manager.view.misses),
             "missing": len(manager.view.misses),
-            "errors": float(track.last(LATELY, "errors").sum()),
+            "errors": float(track.last(RECENT, "errors").sum()),
             "last_error": known.last_error,
             "stalest": known.stalest,
-            "last": {key: column[-1] for key, column in track.columns(1).items()} if track.count else None,
+            "last": track.latest,
             "history": track.columns(history) if history else None,
         }  # fmt: skip
 
-    def _stream(self, service: Service, name: str) -> dict[str, Any]:
+    def _stream(self, service: QueryService, name: str) -> dict[str, Any]:
         return {"name": name, **service.stream(name), "gaps": [gap for gap in self.gaps if gap["stream"] == name]}
 
 
-def _shared(service: Service) -> dict[str, Any] | None:
-    """The budget that all queries have together, those that are no more included."""
+def _shared(service: QueryService) -> dict[str, Any] | None:
+    """Return the budget that all queries share, with what deleted queries have spent."""
     budget = service.queries.settings.budget
     if not isinstance(budget, SharedBudget):
         return None
@@ -282,7 +315,7 @@ def _shared(service: Service) -> dict[str, Any] | None:
 
 
 def _limits(source: Source) -> dict[str, Any]:
-    """What keeps requests to a source within bounds; a source inside the process has nothing of it."""
+    """Return the limits of a source; a source inside the process has none."""
     dispatcher = source.transport.dispatcher
     if dispatcher is None:
         return {"kind": "embedded", "limits": [], "breaker": None, "room": None, "under_way": 0, "sent": None}
@@ -301,12 +334,12 @@ def _limits(source: Source) -> dict[str, Any]:
 
 
 def _stalest(manager: Manager, evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The entries in the windows whose copies are the most likely stale, each with what it would cost to fetch it."""
+    """Return the entries in the windows that are most likely stale, each with the cost of fetching it."""
     join = evaluation.join
     _, srs = join.rows
     here = np.unique(srs)
     here = here[here < join.copies.size]
-    worst = here[np.argsort(join.copies[here], kind="stable")[:STALEST]]
+    worst = here[np.argsort(join.copies[here], kind="stable")[:MAX_STALEST]]
     view, now = manager.view, join.now
     found = []
     for slot in worst.tolist():

@@ -21,14 +21,14 @@ from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_log import ServiceLog
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.inputs import Inputs
 
 
-def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
+def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
     """Open a service where an earlier one ended, with the queries of its config."""
     state = State(Database(config.state))
     try:
@@ -55,7 +55,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             max_queries=config.most_queries,
             max_characters=config.longest_query,
         )
-        service = Service(
+        service = QueryService(
             queries, engine, delays, ServiceLog(config.state / "log"), config.gap, journal, config.idle_seconds
         )
     except BaseException:
@@ -69,7 +69,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     return service
 
 
-def take_queries(service: Service, config: ServeConfig, checked: Callable[[], None] = lambda: None) -> list[str]:
+def take_queries(service: QueryService, config: ServeConfig, checked: Callable[[], None] = lambda: None) -> list[str]:
     """The config's queries: new ones are registered, changed ones replaced, those that are gone deleted; what was done.
 
     Nothing is done if any of them is wrong; `checked` is called when none is.

@@ -1,45 +1,47 @@
-"""The status for those who follow it: made once for all of them, beside the engine, and at a small cost."""
+"""The status as events: made once for all clients that follow it, at a bounded share of a core."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-OFTEN = 0.3
-"""Seconds between two documents at least."""
-SELDOM = 2.0
-"""Seconds between two at most: queries come and go, and breakers open and close, without an evaluation."""
-COST = 0.04
-"""The share of a core that documents may take; where there are many queries they come less often."""
+POLL_INTERVAL_S = 0.3
+"""The shortest time between two events."""
+MAX_INTERVAL_S = 2.0
+"""The longest time between two events: queries come and go, and breakers open and close, without an evaluation."""
+MAX_SHARE_OF_CORE = 0.04
+"""What making events may cost; a service with many queries makes them less often."""
 
 
 @dataclass(eq=False)
 class StatusFeed:
-    """The last document, and which one it is."""
+    """The last event and its number."""
 
     text: bytes = b""
     number: int = 0
     _version: int = -1
-    _made: float = float("-inf")
-    _pause: float = OFTEN
-    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _updated: float = float("-inf")
+    _pause: float = POLL_INTERVAL_S
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def look(self, version: int, make: Callable[[], bytes]) -> None:
-        """Make one where it is time for it."""
-        if not self._due(version):
+    async def update(self, version: int, make: Callable[[], bytes]) -> None:
+        """Make an event in a thread, if one is due for this version of the status."""
+        if not self._is_due(version):
             return
-        async with self._one:
-            if self._due(version):
-                self.text, took = await asyncio.to_thread(_timed, make)
-                self.number, self._version, self._made = self.number + 1, version, time.monotonic()
-                self._pause = max(OFTEN, took / COST)
+        async with self._lock:
+            if self._is_due(version):
+                self.text, core_s = await asyncio.to_thread(_timed, make)
+                self.number += 1
+                self._version = version
+                self._updated = time.monotonic()
+                self._pause = max(POLL_INTERVAL_S, core_s / MAX_SHARE_OF_CORE)
 
-    def _due(self, version: int) -> bool:
-        since = time.monotonic() - self._made
-        return since >= self._pause and (version != self._version or since >= SELDOM)
+    def _is_due(self, version: int) -> bool:
+        since = time.monotonic() - self._updated
+        return since >= self._pause and (version != self._version or since >= MAX_INTERVAL_S)
 
 
 def _timed(make: Callable[[], bytes]) -> tuple[bytes, float]:
-    """With the time of a core that it took."""
+    """Return a text and the seconds of a core that it took."""
     began = time.thread_time()
     return make(), time.thread_time() - began

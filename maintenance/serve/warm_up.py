@@ -18,7 +18,7 @@ from freshkeeper.maintenance.engine.native.dictionary import SWEEP_FROM_SPELLING
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
 
@@ -66,7 +66,7 @@ def warm_up_if_possible(tell: Callable[[str], None]) -> None:
         tell(f"nothing is loaded ahead, so the first elements may take seconds: {error_text(error)}")
 
 
-def _small_service(place: Path) -> Service:
+def _small_service(place: Path) -> QueryService:
     (place / "users.ttl").write_text("".join(f"<urn:warm:u{n}> <urn:warm:followers> {n} . " for n in range(USERS)))
     source = {"data": str(place / "users.ttl"), "volatile": "urn:warm:followers"}
     queries = {f"{name}-{operator}": _query(name, operator) for name in PATTERNS for operator in ("RSTREAM", "ISTREAM")}

@@ -10,7 +10,7 @@ import uvicorn
 
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.app import application
-from freshkeeper.maintenance.serve.doors.doors import Doors
+from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.server import Server, bound_to, opened
@@ -60,16 +60,16 @@ def served(
     config: ServeConfig, guard: Guard | None = None, segment: int | None = None, port: int = 0
 ) -> Iterator[Client]:
     """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
-    door = opened(config, guard or Guard(None, None))
-    service = door.service
-    service.segment = segment or service.segment
-    doors = Doors.of(config, door, lambda _: None)
+    context = opened(config, guard or Guard(None, None))
+    service = context.service
+    service.segment_bytes = segment or service.segment_bytes
+    connectors = Connectors.of(config, context, lambda _: None)
     bound = bound_to("127.0.0.1", port)
-    plain = uvicorn.Config(application(door), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
-    server = Server(plain, door.end)
+    plain = uvicorn.Config(application(context), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
+    server = Server(plain, context.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
-    doors.start()
+    connectors.start()
     try:
         with Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=60) as client:
             yield client
@@ -77,4 +77,4 @@ def served(
         server.handle_exit(0, None)
         thread.join()
         bound.close()
-        doors.close()
+        connectors.close()

@@ -1,4 +1,4 @@
-"""Answers as they come: lines of JSON, or server-sent events."""
+"""Answers of a query as they come: lines of JSON, server-sent events, or messages of a WebSocket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,92 +10,97 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
 
 from freshkeeper.maintenance.base.validation import validated
-from freshkeeper.maintenance.serve.door import Door, wants
-from freshkeeper.maintenance.serve.listening import Listening
+from freshkeeper.maintenance.serve.app_context import AppContext, accepts
 from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Parameters, Role, operation
 from freshkeeper.maintenance.serve.problems import problem_response
 from freshkeeper.maintenance.serve.security import PROTOCOL
+from freshkeeper.maintenance.serve.subscription import Subscription
 
-KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-LET_GO = "you were too slow; ask again with the last instant that you have"
-GOING_AWAY, TOO_SLOW = 1001, 1013
+STREAMING_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+TOO_SLOW_MESSAGE = "you were too slow; ask again with the last instant that you have"
+GOING_AWAY = 1001
+TOO_SLOW = 1013
+"""Status codes of closed WebSockets (RFC 6455, and IANA's "try again later")."""
 
 
-class After(Parameters):
-    """Of which query, and from where on."""
+class AnswersParameters(Parameters):
+    """A query, and the instant after which a client wants its answers."""
 
-    name: str = Field(description="what the query is called")
-    after: int | None = Field(default=None, description="the last instant that is known; left out: from now on")
-    last_event: int | None = Field(default=None, alias="Last-Event-ID", description="the same, as browsers say it")
+    name: str = Field(description="the name of the query")
+    after: int | None = Field(default=None, description="the last instant that the client has; default: from now on")
+    last_event: int | None = Field(default=None, alias="Last-Event-ID", description="the same, as browsers send it")
 
     @property
     def since(self) -> int | None:
-        """The last instant that is known."""
+        """The last instant that the client has; None: from now on."""
         return self.after if self.last_event is None else self.last_event
 
 
 @operation("GET", "/queries/{name}/answers", gives={LINES: None, EVENTS: None},
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def answers(door: Door, request: Request, parameters: After) -> Response:
-    """What a query answers from now on, or after an instant, as lines of JSON or as server-sent events."""
-    one = door.service.queries.named(parameters.name)
-    door.check_room()
-    listening = Listening(door.service.queries.answers, one.name, parameters.since)
-    events = wants(request, EVENTS)
-    body = _events(door, listening) if events else _lines(door, listening)
-    return StreamingResponse(body, media_type=EVENTS if events else LINES, headers=KEPT)
+async def answers(context: AppContext, request: Request, parameters: AnswersParameters) -> Response:
+    """Stream the answers of a query from now on, or after an instant, as lines of JSON or server-sent events."""
+    one = context.service.queries.named(parameters.name)
+    context.check_room()
+    subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
+    events = accepts(request, EVENTS)
+    body = _events(context, subscription) if events else _lines(context, subscription)
+    return StreamingResponse(body, media_type=EVENTS if events else LINES, headers=STREAMING_HEADERS)
 
 
-async def _events(door: Door, listening: Listening) -> AsyncIterator[bytes]:
+async def _events(context: AppContext, subscription: Subscription) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
-    async for line in heard(door, listening):
+    async for line in lines_of(context, subscription):
         yield b": still here\n\n" if line is None else b"id: %d\ndata: %b\n\n" % (line[0], line[1].rstrip())
-    if listening.dropped:
-        yield b"event: dropped\ndata: %b\n\n" % LET_GO.encode()
+    if subscription.dropped:
+        yield b"event: dropped\ndata: %b\n\n" % TOO_SLOW_MESSAGE.encode()
 
 
-async def _lines(door: Door, listening: Listening) -> AsyncIterator[bytes]:
-    async for line in heard(door, listening):
+async def _lines(context: AppContext, subscription: Subscription) -> AsyncIterator[bytes]:
+    async for line in lines_of(context, subscription):
         yield b"\n" if line is None else line[1]
 
 
-async def heard(door: Door, listening: Listening) -> AsyncIterator[tuple[int, bytes] | None]:
-    """The lines of somebody who is known to listen."""
-    door.listeners.add(listening)
-    if door.ended:
-        listening.close()
+async def lines_of(context: AppContext, subscription: Subscription) -> AsyncIterator[tuple[int, bytes] | None]:
+    """Yield the lines of a subscription, which counts as a listener meanwhile."""
+    context.subscriptions.add(subscription)
+    if context.ended:
+        subscription.close()
     try:
-        async for line in listening.lines():
+        async for line in subscription.lines():
             yield line
     finally:
-        door.listeners.discard(listening)
+        context.subscriptions.discard(subscription)
 
 
-async def socket(door: Door, websocket: WebSocket) -> None:
-    """The same over a WebSocket: a message for each line, an empty one as a sign of life."""
+async def socket(context: AppContext, websocket: WebSocket) -> None:
+    """Send answers over a WebSocket: a message for each line, empty messages as keep-alive."""
     try:
-        door.guard.check(websocket, Role.READ)
-        parameters = validated(After, {**websocket.query_params, **websocket.path_params})
-        one = door.service.queries.named(parameters.name)
-        door.check_room()
+        context.guard.check(websocket, Role.READ)
+        parameters = validated(AnswersParameters, {**websocket.query_params, **websocket.path_params})
+        one = context.service.queries.named(parameters.name)
+        context.check_room()
     except Exception as error:
         await websocket.send_denial_response(await problem_response(websocket, error))
         return
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
-    listening = Listening(door.service.queries.answers, one.name, parameters.since)
-    sending = asyncio.create_task(_messages(door, websocket, listening))
+    subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
+    sending = asyncio.create_task(_messages(context, websocket, subscription))
     try:
         while (await websocket.receive())["type"] != "websocket.disconnect":
-            pass  # nothing that is said here matters
+            pass  # messages of the client mean nothing; reading them notices its end
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def _messages(door: Door, websocket: WebSocket, listening: Listening) -> None:
-    async for line in heard(door, listening):
+async def _messages(context: AppContext, websocket: WebSocket, subscription: Subscription) -> None:
+    async for line in lines_of(context, subscription):
         await websocket.send_text("" if line is None else line[1].decode().rstrip())
-    await websocket.close(*((TOO_SLOW, LET_GO) if listening.dropped else (GOING_AWAY, "the service ends")))
+    if subscription.dropped:
+        await websocket.close(TOO_SLOW, TOO_SLOW_MESSAGE)
+    else:
+        await websocket.close(GOING_AWAY, "the service ends")
 
 
 OPERATIONS = [answers]

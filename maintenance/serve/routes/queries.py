@@ -1,4 +1,4 @@
-"""Queries: registered, explained, paused, deleted."""
+"""Queries: register, explain, pause, resume, delete."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,125 +13,114 @@ from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.runtime.query_set import NAME
-from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
+from freshkeeper.maintenance.serve.app_context import AppContext, json_response, media_type_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
 
-NAMED = Field(description="what the query is called")
 
-
-class Nothing(Parameters):
-    """Nothing is to be said."""
-
-
-class Named(Parameters):
+class QueryParameters(Parameters):
     """The name of a query, in the path."""
 
-    name: str = NAMED
+    name: str = Field(description="the name of the query")
 
 
-class TextOf(Parameters):
-    """What belongs to a query whose text is the body."""
+class TextParameters(Parameters):
+    """Name and dialect of a query whose text is the body."""
 
-    name: str = Field(default="", description="what it is called from now on, where the body is its text alone")
-    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
+    name: str = Field(default="", description="the name of the new query, if the body is its text")
+    dialect: str = Field(default="", description=f"{NAMES}; default: detected from the text")
 
 
 class NewQuery(BaseModel):
-    """What registers a query."""
+    """A query to register."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="what it is called from now on", json_schema_extra={"pattern": f"^{NAME.pattern}$"})
+    name: str = Field(description="its name", json_schema_extra={"pattern": f"^{NAME.pattern}$"})
     query: str = Field(description="its text")
-    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
+    dialect: str = Field(default="", description=f"{NAMES}; default: detected from the text")
 
 
 class QueryStatus(BaseModel):
-    """What is told of a query."""
+    """The state of a query."""
 
     name: str
     state: str = Field(description="running, paused or failed")
     query: str = Field(description="its text")
     evaluator: str | None = Field(default=None, description="native or snapshot")
-    streams: list[str] = Field(default=[], description="those that it reads")
-    answered: int | None = Field(default=None, description="the instant of the last evaluation that is out")
-    failure: str | None = Field(default=None, description="why it ended")
+    streams: list[str] = Field(default=[], description="the streams that it reads")
+    answered: int | None = Field(default=None, description="the instant of the last evaluation whose answers are out")
+    failure: str | None = Field(default=None, description="why it failed")
 
 
 class QueriesStatus(BaseModel):
-    """Every query that is registered."""
+    """All registered queries."""
 
     queries: list[QueryStatus]
 
 
 @operation("GET", "/queries", gives=QueriesStatus)
-async def queries(door: Door, request: Request, parameters: Nothing) -> Response:
-    """All queries that are registered."""
-    del request, parameters
-    return json_response({"queries": [query_as_json(door, one) for one in list(door.service.queries.all.values())]})
+async def queries(context: AppContext) -> Response:
+    """Return all registered queries."""
+    registered = list(context.service.queries.all.values())
+    return json_response({"queries": [query_as_json(context, one) for one in registered]})
 
 
 @operation("POST", "/queries", status=HTTPStatus.CREATED, gives=QueryStatus,
            takes={JSON: NewQuery, "text/plain": None},
            problems=[HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def register(door: Door, request: Request, parameters: TextOf) -> Response:
-    """One query more: as {"name": ..., "query": ...}, or its text with ?name=..."""
-    body = await door.body(request)
-    if kind_of(request) == JSON:
+async def register(context: AppContext, request: Request, parameters: TextParameters) -> Response:
+    """Register a query: {"name": ..., "query": ...}, or its text with ?name=..."""
+    body = await context.body(request)
+    if media_type_of(request) == JSON:
         new = validated(NewQuery, read_json(body))
     else:
         new = NewQuery(name=parameters.name, query=read_text(body), dialect=parameters.dialect)
-    one = await asyncio.to_thread(door.service.register, new.name, new.query, new.dialect)
-    return json_response(query_as_json(door, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
+    one = await asyncio.to_thread(context.service.register, new.name, new.query, new.dialect)
+    return json_response(query_as_json(context, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
 
 
 @operation("GET", "/queries/{name}", gives=QueryStatus)
-async def query(door: Door, request: Request, parameters: Named) -> Response:
-    """One query: its text, its state, how far it is."""
-    del request
-    return json_response(query_as_json(door, door.service.queries.named(parameters.name)))
+async def query(context: AppContext, parameters: QueryParameters) -> Response:
+    """Return a query: its text, its state, and its last evaluation."""
+    return json_response(query_as_json(context, context.service.queries.named(parameters.name)))
 
 
 @operation("GET", "/queries/{name}/explain")
-async def explain(door: Door, request: Request, parameters: Named) -> Response:
-    """What it means: its windows, how its SERVICE patterns split, and which evaluator runs it by which plan."""
-    del request
-    service, one = door.service, door.service.queries.named(parameters.name)
+async def explain(context: AppContext, parameters: QueryParameters) -> Response:
+    """Explain a query: its windows, how its SERVICE patterns split, its evaluator and plan."""
+    service, one = context.service, context.service.queries.named(parameters.name)
     return json_response(await asyncio.to_thread(service.queries.explained, one))
 
 
 @operation("DELETE", "/queries/{name}", status=HTTPStatus.NO_CONTENT)
-async def delete(door: Door, request: Request, parameters: Named) -> Response:
-    """The query, its views and its answers are no more."""
-    del request
-    return await _done(door.service.delete, parameters)
+async def delete(context: AppContext, parameters: QueryParameters) -> Response:
+    """Delete a query with its views and answers."""
+    return await _call(context.service.delete, parameters)
 
 
 @operation("POST", "/queries/{name}/pause", status=HTTPStatus.NO_CONTENT)
-async def pause(door: Door, request: Request, parameters: Named) -> Response:
-    """It sees no elements for a while."""
-    del request
-    return await _done(door.service.pause, parameters)
+async def pause(context: AppContext, parameters: QueryParameters) -> Response:
+    """Pause a query: it reads no elements until it is resumed."""
+    return await _call(context.service.pause, parameters)
 
 
 @operation("POST", "/queries/{name}/resume", status=HTTPStatus.NO_CONTENT)
-async def resume(door: Door, request: Request, parameters: Named) -> Response:
-    """It goes on with empty windows and the views that it had."""
-    del request
-    return await _done(door.service.resume, parameters)
+async def resume(context: AppContext, parameters: QueryParameters) -> Response:
+    """Resume a query with empty windows and the views that it had."""
+    return await _call(context.service.resume, parameters)
 
 
-async def _done(what: Callable[[str], None], parameters: Named) -> Response:
-    await asyncio.to_thread(what, parameters.name)
+async def _call(action: Callable[[str], None], parameters: QueryParameters) -> Response:
+    await asyncio.to_thread(action, parameters.name)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def query_as_json(door: Door, one: RegisteredQuery) -> dict[str, Any]:
-    """What is said of a query."""
-    service, running = door.service, door.service.queries.running.get(one.name)
+def query_as_json(context: AppContext, one: RegisteredQuery) -> dict[str, Any]:
+    """Return a query as responses have it."""
+    service = context.service
+    running = service.queries.running.get(one.name)
     failure = service.failures.get(one.name)
-    state = "failed" if failure else "running" if running is not None else "paused"
-    found: dict[str, Any] = {"name": one.name, "state": state, "query": one.text}
+    found: dict[str, Any] = {"name": one.name, "state": context.status.state(service, one.name), "query": one.text}
     if running is not None:
         found |= {
             "evaluator": "snapshot" if running.dictionary is None else "native",

@@ -1,4 +1,4 @@
-"""How everything is, once or as it changes."""
+"""The status of a service: once, or as it changes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,54 +9,57 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from freshkeeper.maintenance.serve.door import Door, json_response, wants
+from freshkeeper.maintenance.serve.app_context import AppContext, accepts, json_response
 from freshkeeper.maintenance.serve.operation import EVENTS, JSON, Parameters, operation
-from freshkeeper.maintenance.serve.routes.answers import KEPT
-from freshkeeper.maintenance.serve.service_status import KEPT as MOST
-from freshkeeper.maintenance.serve.status_feed import OFTEN
+from freshkeeper.maintenance.serve.routes.answers import STREAMING_HEADERS
+from freshkeeper.maintenance.serve.service_status import HISTORY_SIZE
+from freshkeeper.maintenance.serve.status_feed import POLL_INTERVAL_S
 
 
-class Asked(Parameters):
-    """How much is wanted."""
+class StatusParameters(Parameters):
+    """How much of the history a client requests."""
 
-    history: int = Field(default=0, ge=0, le=MOST, description="so many evaluations that are over, in columns")
+    history: int = Field(
+        default=0, ge=0, le=HISTORY_SIZE, description="the number of past evaluations to return, in columns"
+    )
 
 
 @operation("GET", "/status", gives={JSON: None, EVENTS: None}, problems=[HTTPStatus.TOO_MANY_REQUESTS])
-async def status(door: Door, request: Request, parameters: Asked) -> Response:
-    """How queries, views, sources and streams are; as server-sent events, anew after evaluations and now and then.
+async def status(context: AppContext, request: Request, parameters: StatusParameters) -> Response:
+    """Return the state of queries, views, sources and streams; as server-sent events whenever it changes.
 
-    The first event has the history that is asked for, later ones the last evaluation alone.
+    The first event has the requested history, later events have the last evaluation only.
     """
-    if not wants(request, EVENTS):
-        text = await asyncio.to_thread(_text, door, parameters.history)
+    if not accepts(request, EVENTS):
+        text = await asyncio.to_thread(_text, context, parameters.history)
         return Response(text, headers={"Cache-Control": "no-store"}, media_type=JSON)
-    door.check_room()
-    return StreamingResponse(_events(door, parameters.history), media_type=EVENTS, headers=KEPT)
+    context.check_room()
+    return StreamingResponse(_events(context, parameters.history), media_type=EVENTS, headers=STREAMING_HEADERS)
 
 
-async def _events(door: Door, history: int) -> AsyncIterator[bytes]:
-    door.watching += 1
+async def _events(context: AppContext, history: int) -> AsyncIterator[bytes]:
+    context.status_clients += 1
     try:
         yield b"retry: 1000\n\n"
-        seen, feed = door.feed.number, door.feed
-        yield _event(door, await asyncio.to_thread(_text, door, history))
-        while not door.ended:
-            await asyncio.sleep(OFTEN)
-            await feed.look(door.status.version, partial(_text, door))
-            if feed.number != seen:
-                seen = feed.number
-                yield _event(door, feed.text)
+        feed = context.feed
+        sent = feed.number
+        yield _event(context, await asyncio.to_thread(_text, context, history))
+        while not context.ended:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            await feed.update(context.status.version, partial(_text, context))
+            if feed.number != sent:
+                sent = feed.number
+                yield _event(context, feed.text)
     finally:
-        door.watching -= 1
+        context.status_clients -= 1
 
 
-def _event(door: Door, text: bytes) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (door.status.version, text)
+def _event(context: AppContext, text: bytes) -> bytes:
+    return b"id: %d\ndata: %b\n\n" % (context.status.version, text)
 
 
-def _text(door: Door, history: int = 0) -> bytes:
-    return bytes(json_response(door.status.as_json(door.service, history)).body)
+def _text(context: AppContext, history: int = 0) -> bytes:
+    return bytes(json_response(context.status.as_json(context.service, history)).body)
 
 
 OPERATIONS = [status]

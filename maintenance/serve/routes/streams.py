@@ -1,4 +1,4 @@
-"""Streams: what may be pushed, and pushing it."""
+"""Streams: which there are, and pushing elements onto them."""
 
 import asyncio
 import time
@@ -10,27 +10,26 @@ from starlette.responses import Response
 
 from freshkeeper.maintenance.base.durations import to_instant
 from freshkeeper.maintenance.base.errors import UnknownNameError
-from freshkeeper.maintenance.serve.door import Door, json_response, kind_of
+from freshkeeper.maintenance.serve.app_context import AppContext, json_response, media_type_of
 from freshkeeper.maintenance.serve.operation import Parameters, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.push_formats import KINDS, as_lines
-from freshkeeper.maintenance.serve.routes.queries import Nothing
 
 NOW = "now"
 
 
-class Pushed(Parameters):
-    """Onto which stream, and who says so."""
+class PushParameters(Parameters):
+    """The stream of a push, its idempotency key, and the time of elements without one."""
 
     name: str = Field(description="the IRI of the stream")
     key: str = Field(
         default="", alias="Idempotency-Key", json_schema_extra={"pattern": r"^(.+/\d{1,18})?$"},
-        description="NAME/NUMBER: who sends, and upwards the number of what is sent; what comes again counts once",
+        description="PRODUCER/SEQUENCE: a name and an ascending number; a push that is repeated counts once",
     )  # fmt: skip
 
     at: str = Field(
         default="",
-        description="when everything in it was so: milliseconds, a date and time, or now; of what says no times",
+        description="the time of elements that have none of their own: milliseconds, a date and time, or now",
     )
 
     @field_validator("at")
@@ -42,8 +41,10 @@ class Pushed(Parameters):
 
     @property
     def instant(self) -> int | None:
-        """When everything was so, where that is said."""
-        return None if not self.at else int(time.time() * 1000) if self.at == NOW else to_instant(self.at)
+        """The time of elements without one, in milliseconds; None if the request does not say it."""
+        if not self.at:
+            return None
+        return int(time.time() * 1000) if self.at == NOW else to_instant(self.at)
 
     @field_validator("key")
     @classmethod
@@ -54,60 +55,60 @@ class Pushed(Parameters):
         return key
 
     @property
-    def sent(self) -> tuple[str, int]:
-        """Who sends, and which one it is."""
-        producer, _, number = self.key.rpartition("/")
-        return producer, int(number or 0)
+    def producer_and_sequence(self) -> tuple[str, int]:
+        """The parts of the idempotency key; without one an empty name and 0."""
+        producer, _, sequence = self.key.rpartition("/")
+        return producer, int(sequence or 0)
 
 
 class Receipt(BaseModel):
-    """How many elements of a push were taken."""
+    """The number of elements that a push added."""
 
-    elements: int = Field(description="how many; 0 where they had been taken before")
+    elements: int = Field(description="0 if the push is a repetition")
 
 
 class StreamsStatus(BaseModel):
-    """All streams: how far time is, and what waits."""
+    """All streams, the watermark, and what waits to be evaluated."""
 
     streams: list[str]
-    watermark: int | None = Field(description="how far time is, in milliseconds")
-    late: int = Field(description="elements that came too late")
-    waiting_bytes: int = Field(description="what was pushed and is not evaluated yet")
+    watermark: int | None = Field(description="event time up to which all elements are there, in milliseconds")
+    late: int = Field(description="elements that were too late")
+    waiting_bytes: int = Field(description="bytes that were pushed and are not evaluated yet")
     listeners: int
 
 
 @operation("GET", "/streams", gives=StreamsStatus)
-async def streams(door: Door, request: Request, parameters: Nothing) -> Response:
-    """What may be pushed, and how far time is."""
-    del request, parameters
-    service = door.service
-    told = {"streams": list(service.streams), "watermark": service.watermark, "late": service.late}
-    return json_response(told | {"waiting_bytes": service.waiting, "listeners": len(door.listeners)})
+async def streams(context: AppContext) -> Response:
+    """Return all streams and the watermark."""
+    service = context.service
+    answer = {"streams": list(service.streams), "watermark": service.watermark, "late": service.late}
+    return json_response(answer | {"waiting_bytes": service.waiting, "listeners": len(context.subscriptions)})
 
 
 @operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Receipt, takes=dict.fromkeys(KINDS),
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def push(door: Door, request: Request, parameters: Pushed) -> Response:
-    """Elements of a stream; when this is acknowledged they are kept.
+async def push(context: AppContext, request: Request, parameters: PushParameters) -> Response:
+    """Push elements onto a stream; once the response is there they survive a crash.
 
     Lines of milliseconds, a tab and a statement; graphs with prov:generatedAtTime; rows, by the mapping of the stream.
     """
-    if (kind := kind_of(request)) not in KINDS:
+    kind = media_type_of(request)
+    if kind not in KINDS:
         raise Problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"{kind or 'no Content-Type'} is not taken: send lines of milliseconds, a tab and a statement as "
             f"application/n-quads, or one of {', '.join(KINDS)}",
         )
-    if parameters.name not in door.streams:
-        raise UnknownNameError("stream", parameters.name, door.streams)
-    body = await door.body(request)
-    count = await asyncio.to_thread(_pushed, door, kind, body, parameters)
+    if parameters.name not in context.streams:
+        raise UnknownNameError("stream", parameters.name, context.streams)
+    body = await context.body(request)
+    count = await asyncio.to_thread(_push, context, kind, body, parameters)
     return json_response({"elements": count}, HTTPStatus.ACCEPTED)
 
 
-def _pushed(door: Door, kind: str, body: bytes, parameters: Pushed) -> int:
-    lines = as_lines(kind, body, parameters.instant, parameters.name, door.streams[parameters.name])
-    return door.service.push(parameters.name, lines, *parameters.sent)
+def _push(context: AppContext, kind: str, body: bytes, parameters: PushParameters) -> int:
+    lines = as_lines(kind, body, parameters.instant, parameters.name, context.streams[parameters.name])
+    return context.service.push(parameters.name, lines, *parameters.producer_and_sequence)
 
 
 OPERATIONS = [streams, push]

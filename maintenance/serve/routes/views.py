@@ -1,4 +1,4 @@
-"""The look-up door: what views hold of a key, as queries would answer with it."""
+"""Look-ups: what the views of queries hold of a key."""
 
 from http import HTTPStatus
 from typing import Any
@@ -8,81 +8,85 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freshkeeper.maintenance.base.field_types import Duration
-from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.app_context import AppContext, json_response
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
 from freshkeeper.maintenance.serve.operation import Parameters, Role, operation
 
-MOST = 60_000
-"""Milliseconds that a look-up may wait."""
+MAX_WAIT_MS = 60_000
 
 
-class KeyOf(Parameters):
-    """Which key of which source."""
+class LookUpParameters(Parameters):
+    """A key of a source."""
 
     address: str = Field(
         description="SOURCE/KEY: the IRI of a source, a slash, and a key, as http://example.org/blog/http://example.org/ann"
     )
     query: str = Field(default="", description="look in the views of this query alone")
     fetch: Duration | None = Field(
-        default=None, le=MOST, description="have it fetched first in the next evaluation, within its budget, and wait "
-        "so long for it, as 2s; spending takes the word of those who write",
-    )  # fmt: skip
-    known: str = Field(default="", alias="If-None-Match", description="the ETag that is known")
+        default=None,
+        le=MAX_WAIT_MS,
+        description="fetch the key first in the next evaluation, within its budget, and wait at most so long, as 2s; "
+        "this needs the token of those who write",
+    )
+    etags: str = Field(default="", alias="If-None-Match", description="the ETag of the last response")
 
 
 class Entry(BaseModel):
-    """A cached entry with its age and how likely it is still right."""
+    """A cached entry with its age and the probability that it is still right."""
 
     entry: str = Field(description="its key")
-    rows: list[dict[str, Any]] = Field(description="what it binds, as SPARQL's JSON has it")
-    age_ms: int = Field(description="how long ago it was fetched")
+    rows: list[dict[str, Any]] = Field(description="its bindings, as in SPARQL's JSON results")
+    age_ms: int = Field(description="the time since it was fetched")
     fetched_ms: int = Field(description="when it was fetched, in event time")
-    freshness: float | None = Field(description="how likely it is fresh; null: nothing was evaluated yet")
-    refreshing: bool = Field(description="whether a request for it is under way")
+    freshness: float | None = Field(description="the probability that it is fresh; null before the first evaluation")
+    refreshing: bool = Field(description="whether a request for it is in flight")
 
 
-class Held(BaseModel):
-    """What one view holds."""
+class ViewEntries(BaseModel):
+    """The entries of one view."""
 
-    queries: list[str] = Field(description="whose view it is")
+    queries: list[str] = Field(description="the queries that have the view")
     entries: list[Entry]
 
 
-class LookedUp(BaseModel):
-    """What all views hold of a key."""
+class LookUpResult(BaseModel):
+    """The entries of a key in all views."""
 
     source: str
     key: str
-    views: list[Held]
-    fetched: bool | None = Field(description="whether it was fetched for this; null: nobody asked for that")
+    views: list[ViewEntries]
+    fetched: bool | None = Field(
+        description="whether it was fetched for this request; null: the request did not ask for it"
+    )
 
 
-@operation("GET", "/views/{address:path}", gives=LookedUp, problems=[HTTPStatus.NOT_MODIFIED])
-async def look_up(door: Door, request: Request, parameters: KeyOf) -> Response:
-    """What views hold of a key: its rows, how old they are, how likely fresh, and whether a refresh is under way.
+@operation("GET", "/views/{address:path}", gives=LookUpResult, problems=[HTTPStatus.NOT_MODIFIED])
+async def look_up(context: AppContext, request: Request, parameters: LookUpParameters) -> Response:
+    """Return what views hold of a key: its rows, their age, the probability that they are fresh, requests in flight.
 
     A lookup key has the rows of all cached entries that it needs, a cached entry its own. Keys are IRIs or literals as
-    N-Triples writes them, or bare; keys of several terms have spaces between them. `Age` is that of the oldest.
-    What no window has asked for is not fetched: queries say what a view holds.
+    in N-Triples, or bare; the terms of a key are separated by spaces. `Age` is the age of the oldest entry. A key that
+    no window asked for is not fetched: queries determine what a view holds.
     """
-    source, key = _parted(door, parameters.address)
+    source, key = _split_address(context, parameters.address)
     fetched = None
     if parameters.fetch is not None:
-        door.guard.check(request, Role.WRITE)
-        fetched = await door.look_ups.fetch(
-            door.service.queries, source, key, parameters.query, parameters.fetch / 1000
+        context.guard.check(request, Role.WRITE)
+        fetched = await context.look_ups.fetch(
+            context.service.queries, source, key, parameters.query, parameters.fetch / 1000
         )
-    views = door.look_ups.find(door.service.queries, source, key, parameters.query)
+    views = context.look_ups.find(context.service.queries, source, key, parameters.query)
     age = max(entry["age_ms"] for view in views for entry in view["entries"])
-    headers = {"Age": str(age // 1000), "ETag": (tag := tag_of(views)), "Cache-Control": "no-cache"}
-    if tag in (each.strip() for each in parameters.known.split(",")) or parameters.known.strip() == "*":
+    tag = tag_of(views)
+    headers = {"Age": str(age // 1000), "ETag": tag, "Cache-Control": "no-cache"}
+    if parameters.etags.strip() == "*" or tag in map(str.strip, parameters.etags.split(",")):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return json_response({"source": source, "key": key, "views": views, "fetched": fetched}, headers=headers)
 
 
-def _parted(door: Door, address: str) -> tuple[str, str]:
-    """The source, the longest that fits, and the key."""
-    sources = door.service.queries.sources
+def _split_address(context: AppContext, address: str) -> tuple[str, str]:
+    """Return the longest source that an address begins with, and the key behind it."""
+    sources = context.service.queries.sources
     fitting = [name for name in sources if address.startswith(name + "/")]
     if fitting:
         source = max(fitting, key=len)

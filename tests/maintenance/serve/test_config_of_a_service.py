@@ -17,14 +17,14 @@ from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, posts
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.serve.door import Door
+from freshkeeper.maintenance.serve.app_context import AppContext
 from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import opened, serve
 from freshkeeper.maintenance.serve.warm_up import warm_up
 
-Reloaded: TypeAlias = tuple[Callable[[], tuple[str, dict[str, str]]], Door]
+Reloaded: TypeAlias = tuple[Callable[[], tuple[str, dict[str, str]]], AppContext]
 MAIN = f"streams: [{POSTS}]\nlisten: 127.0.0.1:0\nsources:\n  {E}blog: {{data: blog.ttl, volatile: '{E}followers'}}\n"
 BLOG = f"@prefix : <{E}> . :jazz :discussedBy :ann . :ann :followers 10 ."
 
@@ -78,32 +78,32 @@ def test_a_directory_without_configs_is_said(tmp_path: Path) -> None:
 @pytest.fixture
 def reloaded(
     place: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Callable[..., tuple[str, dict[str, str]]], Door]]:
+) -> Iterator[tuple[Callable[..., tuple[str, dict[str, str]]], AppContext]]:
     """Reads the config again, and gives what is told and the queries that there are."""
     monkeypatch.setattr("freshkeeper.maintenance.serve.reloading.OF_DIRECTORY", 100)
     config = read_config(place, {})
     told: list[str] = []
-    door = opened(config, Guard(None, None))
-    reloading = Reloading(place, {}, config, door, "127.0.0.1", told.append)
+    context = opened(config, Guard(None, None))
+    reloading = Reloading(place, {}, config, context, "127.0.0.1", told.append)
 
     def again() -> tuple[str, dict[str, str]]:
         reloading.read()
-        return told[-1], {name: one.text for name, one in door.service.queries.all.items()}
+        return told[-1], {name: one.text for name, one in context.service.queries.all.items()}
 
-    yield again, door
+    yield again, context
     reloading.close()
-    door.service.close()
+    context.service.close()
 
 
 def test_queries_of_a_config_come_change_and_go(
-    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]
+    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], AppContext]
 ) -> None:
-    again, door = reloaded
-    door.service.register("mine", TOPICS)
+    again, context = reloaded
+    context.service.register("mine", TOPICS)
     (place / "queries.yaml").write_text("queries: {topics: topics.rspql, reach: reach.rspql}\nlargest_body: 5\n")
     (place / "reach.rspql").write_text(REACH)
     assert again() == ("reloaded; new: reach", {"topics": TOPICS, "mine": TOPICS, "reach": REACH})
-    assert door.largest_body == 5
+    assert context.largest_body == 5
     (place / "reach.rspql").write_text(changed := REACH.replace("PT4S", "PT6S"))
     assert again() == ("reloaded; replaced: reach", {"topics": TOPICS, "mine": TOPICS, "reach": changed})
     (place / "queries.yaml").write_text("budget: 99\n")
@@ -117,15 +117,15 @@ FROM NAMED WINDOW :w ON <{MORE}> [RANGE PT2S STEP PT1S]
 {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :city {{ ?topic :in ?city . ?city :people ?n }} }}"""
 
 
-def instants(door: Door, query: str) -> list[int]:
+def instants(context: AppContext, query: str) -> list[int]:
     """Of its answers so far."""
-    text = (door.service.queries.answers.directory / f"{query}.ndjson").read_text()
+    text = (context.service.queries.answers.directory / f"{query}.ndjson").read_text()
     return [json.loads(line)["t"] for line in text.splitlines()]
 
 
 def test_streams_and_sources_that_are_new_are_taken_and_hold_nobody_back(place: Path, reloaded: Reloaded) -> None:
-    again, door = reloaded
-    service = door.service
+    again, context = reloaded
+    service = context.service
     service.push(POSTS, posts(500, 1500, 2500).encode())
     (place / "city.ttl").write_text(f"@prefix : <{E}> . :jazz :in :basel . :basel :people 177 .")
     (place / "more.yaml").write_text("largest_body: 99\n")
@@ -142,15 +142,15 @@ def test_streams_and_sources_that_are_new_are_taken_and_hold_nobody_back(place: 
     service.push(MORE, posts(4600, 7600).encode())
     service.push(POSTS, posts(7500).encode())
     service.settled()
-    assert (instants(door, "topics")[-1], instants(door, "more")[-1]) == (7000, 7000)
-    door.service.close()
-    once = {name: instants(door, name) for name in ("topics", "more", "city")}
+    assert (instants(context, "topics")[-1], instants(context, "more")[-1]) == (7000, 7000)
+    context.service.close()
+    once = {name: instants(context, name) for name in ("topics", "more", "city")}
     begun_again = opened(read_config(place, {}), Guard(None, None))
     begun_again.service.push(POSTS, posts(9500).encode())
     begun_again.service.push(MORE, posts(9600).encode())
     begun_again.service.settled()
     begun_again.service.close()
-    assert {name: instants(door, name) for name in once} == {
+    assert {name: instants(context, name) for name in once} == {
         name: list(range(first[0], 9_001, 1000)) for name, first in once.items()
     }
 
@@ -164,7 +164,7 @@ def test_streams_and_sources_that_are_new_are_taken_and_hold_nobody_back(place: 
     ],
 )
 def test_a_mistake_beside_new_streams_takes_none(place: Path, reloaded: Reloaded, wrong: str, said: str) -> None:
-    again, door = reloaded
+    again, context = reloaded
     (place / "main.yaml").write_text(MAIN.replace(f"streams: [{POSTS}]\n", "").split("sources:")[0])
     kept = f"streams: {{{POSTS}: 0, {MORE}: 0}}\nsources: {{{E}blog: {{data: blog.ttl, volatile: '{E}followers'}}}}\n"
     key = wrong.partition(":")[0]
@@ -175,8 +175,8 @@ def test_a_mistake_beside_new_streams_takes_none(place: Path, reloaded: Reloaded
     told = again()[0]
     assert told.startswith("nothing is reloaded: ")
     assert said in told
-    assert list(door.service.streams) == list(door.service.queries.streams) == list(door.streams) == [POSTS]
-    assert list(door.service.queries.sources) == [f"{E}blog"]
+    assert list(context.service.streams) == list(context.service.queries.streams) == list(context.streams) == [POSTS]
+    assert list(context.service.queries.sources) == [f"{E}blog"]
 
 
 def test_a_mistake_leaves_everything_as_it_is(place: Path, reloaded: Reloaded) -> None:
@@ -189,11 +189,13 @@ def test_a_mistake_leaves_everything_as_it_is(place: Path, reloaded: Reloaded) -
     assert again()[0].startswith(f"nothing is reloaded: {place}/main.yaml is no YAML")
 
 
-def test_a_directory_is_watched(place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]) -> None:
-    _, door = reloaded
+def test_a_directory_is_watched(
+    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], AppContext]
+) -> None:
+    _, context = reloaded
     (place / "reach.rspql").write_text(REACH)
     (place / "queries.yaml").write_text("queries: {reach: reach.rspql}")
-    assert eventually(lambda: list(door.service.queries.all) == ["reach"], within=15)
+    assert eventually(lambda: list(context.service.queries.all) == ["reach"], within=15)
 
 
 def serving(path: Path) -> tuple[subprocess.Popen[str], str]:

@@ -1,4 +1,4 @@
-"""The look-up door, sources, audits and the journal, over a service that has answered."""
+"""The look-up context, sources, audits and the journal, over a service that has answered."""
 
 import io
 import json
@@ -133,11 +133,11 @@ def test_a_key_that_is_told_can_be_asked_for() -> None:
 def test_a_copy_is_believed_less_and_less() -> None:
     layout = Layout(1000, 5.0, np.array([0.5, 0.25]), np.array([0.0, math.log(2) / 1000]), math.log(4) / 1000)
     assert layout.instant(7.0) == 3000
-    assert layout.chance(0, 500, 9000) == 0.5
-    assert layout.chance(1, 500, 2000) == pytest.approx(0.125)
-    assert layout.chance(1, 1000, 2000) == pytest.approx(0.5)
-    assert layout.chance(1, 1500, 2500) == pytest.approx(0.5)
-    assert layout.chance(7, 1500, 2500) == pytest.approx(0.25)
+    assert layout.probability(0, 500, 9000) == 0.5
+    assert layout.probability(1, 500, 2000) == pytest.approx(0.125)
+    assert layout.probability(1, 1000, 2000) == pytest.approx(0.5)
+    assert layout.probability(1, 1500, 2500) == pytest.approx(0.5)
+    assert layout.probability(7, 1500, 2500) == pytest.approx(0.25)
 
 
 def test_sources_tell_what_they_cost(client: Client) -> None:

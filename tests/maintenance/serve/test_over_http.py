@@ -203,7 +203,7 @@ def test_words_say_who_may_do_what(tmp_path: Path) -> None:
         assert client.get("/queries").status_code == 401
         assert client.get("/queries", headers={"Authorization": "Bearer " + "r" * 16}).status_code == 200
         reader = client.post("/queries", json={}, headers={"Authorization": "Bearer " + "r" * 16})
-        assert (reader.status_code, reader.json()["detail"]) == (403, "this word may only read")
+        assert (reader.status_code, reader.json()["detail"]) == (403, "this token may only read")
         client.headers["Authorization"] = "Bearer " + "w" * 16
         assert client.register("topics", TOPICS).status_code == 201
 

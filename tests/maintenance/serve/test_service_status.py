@@ -32,7 +32,7 @@ def noted(client: Client) -> list[int | None]:
 def test_a_track_keeps_the_last_rows_alone() -> None:
     track = Track(["t", "n"], capacity=3)
     for n in range(5):
-        track.add(n, n * n)
+        track.add({"t": n, "n": n * n})
     assert track.columns(9) == {"t": [2, 3, 4], "n": [4, 9, 16]}
     assert track.columns(2) == {"t": [3, 4], "n": [9, 16]}
     assert track.last(1, "n").tolist() == [16]

@@ -13,7 +13,7 @@ from freshkeeper import Source, continuous_query, run
 from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 
 HEAD = f"PREFIX : <{E}> REGISTER %s :out AS SELECT %s FROM NAMED WINDOW :w ON :posts [RANGE PT%dS STEP PT1S] "
 JOINED = HEAD + "{ WINDOW :w { ?post :topic ?topic ; :by ?user } }"
@@ -65,7 +65,7 @@ def expected(text: str, some: list[tuple[int, str, str, str]], place: Path) -> d
     return {result.t: len(result.answers) for result in run(query, {POSTS: posts})}
 
 
-def slots(service: Service, name: str) -> list[HeldSlots]:
+def slots(service: QueryService, name: str) -> list[HeldSlots]:
     return [one.held for one in service.queries.running[name].contents if isinstance(one.held, HeldSlots)]
 
 

@@ -1,4 +1,4 @@
-"""All doors of a service beside HTTP, opened and closed with it."""
+"""All connectors of a service, opened and closed with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,34 +6,34 @@ from dataclasses import dataclass
 from freshkeeper.maintenance.base.errors import UnknownNameError
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
 from freshkeeper.maintenance.outputs.sender import Sender
-from freshkeeper.maintenance.serve.door import Door
-from freshkeeper.maintenance.serve.doors.incoming import Incoming
-from freshkeeper.maintenance.serve.doors.outgoing import Outgoing
-from freshkeeper.maintenance.serve.doors.output_numbers import OutputNumbers
+from freshkeeper.maintenance.serve.app_context import AppContext
+from freshkeeper.maintenance.serve.connectors.incoming import Incoming
+from freshkeeper.maintenance.serve.connectors.outgoing import Outgoing
+from freshkeeper.maintenance.serve.connectors.output_numbers import OutputNumbers
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 
 
 @dataclass(eq=False)
-class Doors:
-    """Streams that come, and answers that go."""
+class Connectors:
+    """Streams that a service reads by itself, and outputs of its answers."""
 
-    service: Service
+    service: QueryService
     incoming: Incoming
     outgoing: Sequence[Outgoing]
 
     @classmethod
-    def of(cls, config: ServeConfig, door: Door, tell: Callable[[str], None]) -> "Doors":
-        """As a config says; where that cannot be, the service is closed."""
+    def of(cls, config: ServeConfig, context: AppContext, tell: Callable[[str], None]) -> "Connectors":
+        """Open the connectors of a config; close the service if that fails."""
         try:
-            return cls._of(config, door, tell)
+            return cls._of(config, context, tell)
         except BaseException:
-            door.service.close()
+            context.service.close()
             raise
 
     @classmethod
-    def _of(cls, config: ServeConfig, door: Door, tell: Callable[[str], None]) -> "Doors":
-        service, status = door.service, door.status
+    def _of(cls, config: ServeConfig, context: AppContext, tell: Callable[[str], None]) -> "Connectors":
+        service, status = context.service, context.status
         addresses = {name: one.reads for name, one in config.streams.items() if one.reads}
 
         def gap(stream: str, why: str) -> None:
@@ -43,23 +43,23 @@ class Doors:
         outgoing = []
         for name, one in config.outputs.items():
             for query in one.queries:
-                if query not in service.queries.all:  # it may be registered later
+                if query not in service.queries.all:  # a query may be registered later
                     tell(str(UnknownNameError(f"query for outputs.{name} yet:", query, service.queries.all)))
             place = config.state / "outputs"
             output = one.opened(place / f"{name}.dead-letters.ndjson")
             outgoing.append(Outgoing(name, service, Sender(output, tell), place, frozenset(one.queries)))
-        door.metrics.registry.register(StreamNumbers(lambda: incoming.links))
-        door.metrics.registry.register(OutputNumbers(outgoing))
+        context.metrics.registry.register(StreamNumbers(lambda: incoming.links))
+        context.metrics.registry.register(OutputNumbers(outgoing))
         return cls(service, incoming, outgoing)
 
     def start(self) -> None:
-        """Begin to send, then to read, so that every answer has somewhere to go."""
+        """Begin to send, then to read: no answer is made before its output works."""
         for output in self.outgoing:
             output.start()
         self.incoming.start()
 
     def close(self) -> None:
-        """Nothing more comes in; what was being evaluated is, and its answers go out."""
+        """Stop reading, finish evaluations, and send their answers."""
         self.incoming.stop()
         self.service.close()
         for output in self.outgoing:

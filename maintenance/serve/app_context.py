@@ -1,4 +1,4 @@
-"""What the addresses of a service share: the service, who may ask, what is measured, who listens."""
+"""What all operations of a service share: the service, access rights, metrics, subscriptions."""
 
 import json
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from freshkeeper.maintenance.observe.metrics import Metrics
-from freshkeeper.maintenance.serve.listening import Listening
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
-from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.status_feed import StatusFeed
+from freshkeeper.maintenance.serve.subscription import Subscription
 
 
-@dataclass(eq=False)
-class Door:
-    """What requests are answered with."""
+@dataclass(eq=False, kw_only=True)
+class AppContext:
+    """The service and everything that requests need beside it."""
 
-    service: Service
+    service: QueryService
     guard: Guard
     metrics: Metrics
     status: Status
@@ -32,27 +32,28 @@ class Door:
     streams: Mapping[str, StreamConfig]
     largest_body: int
     most_listeners: int
-    listeners: set[Listening] = field(default_factory=set)
-    watching: int = 0
-    """how many follow the status"""
+    subscriptions: set[Subscription] = field(default_factory=set)
+    status_clients: int = 0
+    """clients that follow the status"""
     feed: StatusFeed = field(default_factory=StatusFeed)
     ended: bool = False
-    """whether there is no more to come for those who listen"""
+    """whether subscriptions end, as the service stops"""
 
     def end(self) -> None:
-        """Everybody who listens is told that there is no more."""
+        """End all subscriptions."""
         self.ended = True
-        for listening in list(self.listeners):
-            listening.close()
+        for subscription in list(self.subscriptions):
+            subscription.close()
 
     def check_room(self) -> None:
-        """Whether one more may listen."""
-        if len(self.listeners) + self.watching >= self.most_listeners:
+        """Raise Problem if there are as many subscriptions as permitted."""
+        if len(self.subscriptions) + self.status_clients >= self.most_listeners:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{self.most_listeners} listen already", {"Retry-After": "5"})
 
     async def body(self, request: Request) -> bytes:
-        """All of it, if it is not too much."""
-        parts, size = [], 0
+        """Read the body of a request; Problem if it is larger than permitted."""
+        parts = []
+        size = 0
         try:
             async for part in request.stream():
                 size += len(part)
@@ -67,18 +68,18 @@ class Door:
         return b"".join(parts)
 
 
-def kind_of(request: Request) -> str:
-    """The media type of the body."""
+def media_type_of(request: Request) -> str:
+    """Return the media type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def wants(request: Request, kind: str) -> bool:
-    """Whether the answer is wanted in this form."""
+def accepts(request: Request, kind: str) -> bool:
+    """Return whether a request accepts a media type."""
     return kind in request.headers.get("accept", "")
 
 
 def read_json(body: bytes) -> Any:
-    """What a body says."""
+    """Parse a body as JSON."""
     try:
         return json.loads(read_text(body))
     except (ValueError, RecursionError) as error:
@@ -86,14 +87,14 @@ def read_json(body: bytes) -> Any:
 
 
 def read_text(body: bytes) -> str:
-    """A body as text."""
+    """Decode a body as UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError as error:
         raise Problem(HTTPStatus.BAD_REQUEST, f"this is no UTF-8: {error}") from None
 
 
-def json_response(told: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Keys and values; what is no number is told as null."""
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a response in JSON; NaN is an error."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Response(text, status, headers, "application/json")

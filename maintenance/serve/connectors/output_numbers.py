@@ -1,4 +1,4 @@
-"""What Prometheus is told of outputs: whether answers reach them."""
+"""Prometheus metrics of outputs: whether answers reach them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,17 +6,17 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from freshkeeper.maintenance.serve.doors.outgoing import Outgoing
+from freshkeeper.maintenance.serve.connectors.outgoing import Outgoing
 
 
 class OutputNumbers(Collector):
-    """As they are when it asks."""
+    """Collects the metrics of all outputs when Prometheus asks."""
 
     def __init__(self, outgoing: Sequence[Outgoing]) -> None:
         self._outgoing = outgoing
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges and counters of every output, as they are when Prometheus asks."""
+        """Yield gauges and counters of every output."""
         works = GaugeMetricFamily("freshkeeper_output_up", "whether an output takes answers", labels=["output"])
         sent = CounterMetricFamily("freshkeeper_output_answers", "evaluations that it has taken", labels=["output"])
         failed = CounterMetricFamily("freshkeeper_output_failures", "tries in vain", labels=["output"])

@@ -1,6 +1,6 @@
-"""Streams that a service reads by itself: what comes is pushed, with the place where the stream goes on after it.
+"""Streams that a service reads by itself: elements are pushed together with the position of the stream behind them.
 
-Both stand in one record of the log, so after a kill every element counts once.
+Both are in one record of the log, so that every element counts once after a crash.
 """
 
 import threading
@@ -12,25 +12,25 @@ from functools import partial
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.serve.service import BusyError, ClosedError, Service
+from freshkeeper.maintenance.serve.service import BusyError, ClosedError, QueryService
 from freshkeeper.maintenance.streams.live.feed import Feed, LinkStatus, OnLoss, Received
 from freshkeeper.maintenance.streams.opening import address_of
 
-PAUSE = 0.05
-"""Seconds to wait where more was pushed than is evaluated in time."""
-PATIENCE = 5.0
+RETRY_INTERVAL_S = 0.05
+"""The pause before a push is repeated that the service was too busy for."""
+STOP_TIMEOUT_S = 5.0
 
 
 @dataclass(eq=False)
 class Incoming:
-    """All of them, each in a thread of its own."""
+    """Reads streams from addresses, each in a thread of its own."""
 
-    service: Service
+    service: QueryService
     addresses: Mapping[str, str]
     """by stream"""
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     gap: Callable[[str, str], None] = field(default=lambda *_: None)
-    """is told of a stream that has missed something, and what"""
+    """is called with a stream that has missed elements, and the reason"""
     _feeds: dict[str, Feed] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -40,20 +40,20 @@ class Incoming:
 
     @property
     def links(self) -> dict[str, LinkStatus]:
-        """How the connections are, by stream."""
+        """The connections, by stream."""
         return {name: feed.status for name, feed in self._feeds.items()}
 
     def start(self) -> None:
-        """Begin to read every address that the config names."""
+        """Begin to read all streams."""
         for name, feed in self._feeds.items():
             self._begin(name, feed)
 
     def add(self, name: str, written: str) -> None:
-        """One more, from now on."""
+        """Begin to read one more stream."""
         self._begin(name, self._open(name, written))
 
     def stop(self) -> None:
-        """Nothing more is read; what was, is in the log."""
+        """Stop reading; what was read is in the log."""
         for feed in self._feeds.values():
             feed.stopped = True
         for thread in self._threads:
@@ -61,10 +61,10 @@ class Incoming:
         for feed in self._feeds.values():
             feed.stop()
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(STOP_TIMEOUT_S)
 
     def _open(self, name: str, written: str) -> Feed:
-        feed = Feed(address_of(written), OnLoss.RECONNECT, self.tell, self.service.place(name))
+        feed = Feed(address_of(written), OnLoss.RECONNECT, self.log, self.service.place(name))
         feed.missed = partial(self.gap, name)
         self._feeds = {**self._feeds, name: feed}
         self.service.links = self.links
@@ -83,18 +83,18 @@ class Incoming:
                     feed.commit(received.position)
             except ClosedError:
                 return
-            except Exception as error:  # as an address that is no stream any more: a person has to look, and it goes on
+            except Exception as error:  # such as an address that is no stream any more: somebody has to look at the log
                 feed.status.connected, feed.status.failure = False, shown(error_text(error))
                 LOGGER.error("the stream %s cannot be read: %s", name, shown(error_text(error)))
                 time.sleep(feed.backoff.next())
 
     def _push(self, name: str, received: Received) -> None:
-        """As soon as there is room."""
+        """Push elements as soon as the service has room for them."""
         while True:
             try:
                 self.service.push(name, received.text, place=received.position, unreadable=_unreadable)
             except BusyError:
-                time.sleep(PAUSE)
+                time.sleep(RETRY_INTERVAL_S)
             else:
                 return
 

@@ -1,4 +1,4 @@
-"""The lines of an answer file that come, however often it is begun anew."""
+"""Follows the answer file of a query across rotations."""
 
 import os
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from freshkeeper.maintenance.serve.answer_log import instant
 
 @dataclass(eq=False)
 class AnswerTail:
-    """Those after an instant."""
+    """Reads the lines after an instant."""
 
     path: Path
     before: Path
-    """what it was called until it was full"""
+    """what the full file before it is called"""
     after: int
     _file: BinaryIO | None = None
 
     def read(self, most: int) -> list[tuple[int, bytes]]:
-        """The next lines, at most so many; those that are whole."""
+        """Return the next whole lines, at most `most`."""
         found: list[tuple[int, bytes]] = []
         while len(found) < most:
             if self._file is None and not self._open(self.before if self.before.exists() else self.path):
@@ -33,7 +33,7 @@ class AnswerTail:
         return found
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -48,7 +48,7 @@ class AnswerTail:
         return None
 
     def _next(self) -> bool:
-        """Go on with the file that follows this one, if there is one."""
+        """Open the file that follows this one; return whether there is one."""
         mine, full = self._inode(self._file), self._inode(self.before)
         if mine == self._inode(self.path) or not self.path.exists():
             return False

@@ -12,8 +12,8 @@ from servers import eventually
 from serving import POSTS, TOPICS, configured, posts, served
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.serve.doors.answer_tail import AnswerTail
-from freshkeeper.maintenance.serve.doors.doors import Doors
+from freshkeeper.maintenance.serve.connectors.answer_tail import AnswerTail
+from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
 
@@ -87,9 +87,9 @@ def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_pat
     outputs = {"a": {"to": str(tmp_path / "out.ndjson"), "queries": "topic"}}
     config = configured(tmp_path, queries={"topics": TOPICS}, outputs=outputs)
     told: list[str] = []
-    door = opened(config, Guard(None, None))
-    Doors.of(config, door, told.append)
-    door.service.close()
+    context = opened(config, Guard(None, None))
+    Connectors.of(config, context, told.append)
+    context.service.close()
     assert told == ["there is no query for outputs.a yet: 'topic'; did you mean 'topics'?"]
     with served(config) as service:
         service.register("topic", TOPICS)

@@ -1,1 +1,0 @@
-"""What a service reads by itself, and where its answers go by themselves."""
