@@ -40,22 +40,22 @@ class RunConfig(RuntimeConfig):
     """A query or several with all that they need."""
 
     query: str = Field(
-        default="", description="a file with the query, the query itself, or (on the command line) a file like this"
+        default="", description="a file with the query, the query itself, or (on the command line) a file like this one"
     )
     queries: Annotated[dict[str, QueryDefinition], BeforeValidator(by_name)] = Field(
         default={},
-        description="several queries in place of one: a directory of files, or by name a file, a text, or keys of its "
-        "own (query, dialect, policy, weight, fetch, limit, most_rows)",
+        description="several queries instead of one: a directory of files, or by name a file, a text, or keys of one "
+        "(query, dialect, policy, weight, fetch, limit, most_rows)",
         examples=["reach: reach.rspql", "top: {query: top.rspql, policy: plan, weight: 2}"],
     )
     templates: dict[str, QueryDefinition] = Field(
         default={},
-        description="queries that differ in constants alone: a text with $name in their place, and a table of them",
+        description="queries that differ in constants only: a text with $name in their place, and a table of values",
         examples=["near: {query: near.rspql, instances: persons.csv}"],
     )
     streams: dict[str, str] = Field(
         default={},
-        description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
+        description="the input of each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
         "for standard input, or an address (tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, "
         "redis://host:port/0?stream=KEY)",
         examples=["http://example.org/posts: posts.nt"],
@@ -63,63 +63,66 @@ class RunConfig(RuntimeConfig):
     )
     watch: Duration | None = Field(
         default=None,
-        description="how often the files of graphs are looked at, as 5s: one that is written anew is taken while the "
-        "queries run; null: never",
+        description="how often to check files of graphs for changes and reload them, as 5s; default: never",
     )
     delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
     on_loss: OnLoss = Field(
         default=OnLoss.FAIL,
-        description="when the connection of a stream ends: fail (what came is answered, and the exit status is 75), "
-        "reconnect (again and again, and what was missed is told), or end (it is over)",
+        description="if the connection of a stream is lost: fail (answer what has arrived and exit with 75), reconnect "
+        "(retry with back-off and log gaps), or end (treat it as the end of the stream)",
     )
-    t0: int = Field(default=0, description="where windows that do not say it start, in ms")
-    drain: bool = Field(default=False, description="at the end go on until the windows are empty")
+    t0: int = Field(default=0, description="start of windows without STARTING AT, in ms")
+    drain: bool = Field(default=False, description="at the end of the streams, continue until all windows are empty")
     speed: str = Field(default="max", description="pace of a replay: 1x, 10x or max")
     on_error: OnError = Field(default=OnError.FAIL, description="an element that cannot be read: fail or skip")
     evaluator: EvaluatorKind = Field(
         default=EvaluatorKind.AUTO,
-        description="auto: native where a query can be, which explain tells; native or snapshot: that one",
+        description="auto: native if the query allows it (see explain), else snapshot; native or snapshot: that one",
     )
     minimum: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
         default={},
-        description="shared: the part of the whole that is a source's own whatever the others want; default 0",
+        description="shared: the share of the budget reserved for each source; default: 0",
         json_schema_extra=option("minimum", "IRI=SHARE"),
     )
-    fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
+    fetch: Fetch = Field(
+        default=Fetch.VIEW, description="view: from the cache; or a baseline: always (no cache) or once"
+    )
     missing: Missing = Field(
         default=Missing.EMIT,
-        description="an answer whose SERVICE part was never fetched: emit (without that part and with freshness 0, "
-        "where the query allows it) or drop",
+        description="answers without their SERVICE part, never fetched: emit (with freshness 0, if possible) or drop",
     )
     state: Directory = Field(
         default=None,
-        description="a directory that keeps views and budgets, and goes on from it after a restart",
+        description="a directory that keeps views and budgets, from which a run resumes after a restart",
         json_schema_extra=option("state", "DIR"),
     )
     metrics: str = Field(
-        default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
+        default="",
+        description="the address of metrics for Prometheus, as :9100",
+        json_schema_extra=option("metrics", ":PORT"),
     )
     limit: Duration | None = Field(
         default=None,
-        description="how long one evaluation of a query may take, as 5s, before the query is given up; each is then "
-        "made in a process of its own, which costs some milliseconds; null: as long as it takes",
+        description="how long one evaluation may take, as 5s, before the query is abandoned; evaluations then run in a "
+        "separate process, which costs some milliseconds; default: no limit",
     )
     most_rows: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="how many rows one evaluation may have before the query is given up; null: any number"
+        default=None,
+        description="how many rows one evaluation may have before the query is abandoned; default: no limit",
     )
     out: Directory = Field(
         default=None,
-        description="several queries: a directory with a file of answers for each, in place of standard output",
+        description="several queries: a directory for the answers, one file per query, instead of standard output",
         json_schema_extra=option("out", "DIR"),
     )
     output: Annotated[OutputConfig | None, BeforeValidator(output_of)] = Field(
         default=None,
-        description="where answers go in place of standard output: kafka://broker:9092/TOPIC, https://host/path (a "
+        description="where to send answers instead of standard output: kafka://broker:9092/TOPIC, https://host/path (a "
         "POST for each evaluation), or a file that rotates; as keys: to, secret, tries, dead_letters, largest, keep",
         json_schema_extra=option("output", "ADDRESS"),
     )
-    empty: bool = Field(default=False, description="several queries: write evaluations without answers, too")
-    format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
+    empty: bool = Field(default=False, description="several queries: also write evaluations without answers")
+    format: str = Field(default="ndjson", description="the format of answers: ndjson, sparql-json, csv or nquads")
 
     @property
     def several(self) -> bool:

@@ -19,10 +19,12 @@ class RuntimeConfig(CacheSettings):
 
     dialect: str = Field(default="", description=f"{NAMES}; default: detected from the query")
     graphs: dict[str, str] = Field(
-        default={}, description="files of FROM and FROM NAMED", json_schema_extra=option("graph", "IRI=FILE")
+        default={},
+        description="the files of the graphs in FROM and FROM NAMED",
+        json_schema_extra=option("graph", "IRI=FILE"),
     )
     default: str = Field(
-        default="", description="a file that is the default graph", json_schema_extra=option("default", "FILE")
+        default="", description="the file of the default graph", json_schema_extra=option("default", "FILE")
     )
     sources: dict[str, str | SourceConfig] = Field(
         default={},
@@ -36,12 +38,12 @@ class RuntimeConfig(CacheSettings):
     )
     volatile: dict[str, Iris] = Field(
         default={},
-        description="the volatile predicates of sources that do not say them",
+        description="the volatile predicates of sources whose files do not name them",
         examples=["http://example.org/blog: [http://example.org/followers]"],
         json_schema_extra=option("volatile", "IRI=P,P"),
     )
     idle: Duration | None = Field(
-        default=None, description="how long a live stream may be silent before others go on, as 5s; default: no timeout"
+        default=None, description="how long to wait for a silent live stream, as 5s; default: no timeout"
     )
     gap: Duration = Field(
         default=LONGEST_GAP,
@@ -50,7 +52,7 @@ class RuntimeConfig(CacheSettings):
     )
     journal: Directory = Field(
         default=None,
-        description="a directory for what happened, as Parquet",
+        description="a directory for the journal of the run, as Parquet",
         json_schema_extra=option("journal", "DIR"),
     )
     traces: str = Field(

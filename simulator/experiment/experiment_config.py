@@ -81,7 +81,7 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    title: str = Field(default="", description="what the report is headed with")
+    title: str = Field(default="", description="the title of the report")
     workload: Workload = Field(default=Workload(), description="the synthetic trace; every seed draws its own")
     trace: Path | None = Field(default=None, description="a directory with a recorded trace, instead of a workload")
     window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
@@ -90,12 +90,14 @@ class Experiment(BaseModel):
     evaluations: int | None = Field(
         default=None,
         ge=1,
-        description="how many evaluations; null: 50, the workload's duration_ms where that is given, or all of a trace",
+        description="the number of evaluations; default: 50, the workload's duration_ms if given, or all of a trace",
     )
     start: Literal["warm", "cold"] = Field(
         default="warm", description="warm: the view is complete and fresh at t0; cold: it is empty"
     )
-    warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
+    warm_up: float = Field(
+        default=0.1, ge=0, lt=1, description="the share of evaluations at the beginning that do not count"
+    )
     case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
     knowledge: Annotated[list[Knowledge], Grid] = Field(
         default=[Knowledge.EXACT],
@@ -117,36 +119,35 @@ class Experiment(BaseModel):
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
         min_length=1,
-        description="which policies: names, or name with settings: {name: fba, literal: true}",
+        description="the policies: names, or a name with settings: {name: fba, literal: true}",
         json_schema_extra=option("policy", "A,B"),
     )
-    seeds: int | list[Seed] = Field(default=5, description="how many seeds, counted from 0, or which")
+    seeds: int | list[Seed] = Field(default=5, description="the number of seeds, counted from 0, or a list of seeds")
     remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
     bound: Literal["auto", "always", "never"] = Field(
-        default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
+        default="auto", description="the clairvoyant bound; auto: if it takes a few seconds at most"
     )
     baselines: bool = Field(
         default=True,
-        description="caches that set no budget beside the policies: TTLs with as many requests as γ pays for, no "
-        "cache, fetch once",
+        description="caches without a budget as baselines: TTLs with the requests γ pays for, no cache, fetch once",
     )
-    answers: bool = Field(default=False, description="write every answer, for the analysis; large")
-    sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")
+    answers: bool = Field(default=False, description="write every answer, for the analysis; needs much space")
+    sweep: dict[str, list[Any]] = Field(default={}, description="keys to vary, each with its values")
     target: float | None = Field(
-        default=None, gt=0, lt=1, description="the freshness that is asked for: what the report tells a budget for"
+        default=None, gt=0, lt=1, description="the target freshness for which the report names a budget"
     )
     hold: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="the freshness that a controller keeps: it sets what each evaluation may cost, from audits, and "
-        "budget is the most; null: budget is what each may cost",
+        description="the freshness that a controller keeps: it sets the cost of each evaluation from audits, up to the "
+        "budget; default: every evaluation may cost the budget",
     )
     audit: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0, description="the share of the budget that checks answers; with hold 0.1 unless said otherwise"
     )
     spark: dict[str, Any] = Field(
-        default={}, description="settings of Spark for --on spark, without the spark. of their names; master is one too"
+        default={}, description="settings of Spark for --on spark, without the prefix spark.; also master"
     )
 
     @model_validator(mode="after")

@@ -39,7 +39,7 @@ class Workload(BaseModel):
     )
     shared: bool = Field(
         default=True,
-        description="whether several lookup keys may need one entry; false: each has as many of its own",
+        description="true: several lookup keys may need one entry; false: each key has the same number of its own",
     )
     degree_skew: float = Field(
         default=0.0,
