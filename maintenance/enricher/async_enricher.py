@@ -62,10 +62,17 @@ class AsyncEnricher(BaseEnricher[K, V]):
         self._bind()
         with self._engine.gathering():
             found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
-        rows = {}
-        for key, one in found.items():
-            rows[key] = await self._wait(one, max_wait) if isinstance(one, Flight) else one
-        return [rows[key] for key in wanted]
+        rows: dict[K, CachedRow[V]] = {}
+        answered = []
+        for key in wanted:
+            row = rows.get(key)
+            if row is None:
+                first = found[key]
+                row = rows[key] = await self._wait(first, max_wait) if isinstance(first, Flight) else first
+            elif row.error is None:
+                row = await self.get(key, max_wait=max_wait)  # a key that comes again is read again
+            answered.append(row)
+        return answered
 
     async def get_entries(self, key: Any) -> EntryRows:
         """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""

@@ -114,8 +114,17 @@ class Enricher(BaseEnricher[K, V]):
         options = self._options(None, None, max_wait)
         with self._engine.gathering():
             found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
-        rows = {key: self._wait(one, max_wait) if isinstance(one, Flight) else one for key, one in found.items()}
-        return [rows[key] for key in wanted]
+        rows: dict[K, CachedRow[V]] = {}
+        answered = []
+        for key in wanted:
+            row = rows.get(key)
+            if row is None:
+                first = found[key]
+                row = rows[key] = self._wait(first, max_wait) if isinstance(first, Flight) else first
+            elif row.error is None:
+                row = self.get(key, max_wait=max_wait)  # a key that comes again is read again
+            answered.append(row)
+        return answered
 
     def get_entries(self, key: Any) -> EntryRows:
         """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""

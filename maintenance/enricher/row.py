@@ -22,7 +22,15 @@ else:
 
 
 class RowError(FreshkeeperError):
-    """Nothing is known of a key; the message says why."""
+    """Nothing is known of a key; the message says why.
+
+    >>> from freshkeeper import CachedRow, RowError
+    >>> try:
+    ...     CachedRow.failed("the source is down").require()
+    ... except RowError as error:
+    ...     print(error)
+    the source is down
+    """
 
 
 class CachedRow(NamedTuple, Generic[V]):

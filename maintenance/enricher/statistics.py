@@ -25,7 +25,15 @@ class Counters:
 
 @dataclass(frozen=True)
 class Stats:
-    """What an enricher has done so far, and how its budget stands."""
+    """What an enricher has done so far, and how its budget stands.
+
+    >>> from freshkeeper import Enricher
+    >>> with Enricher(lambda keys: dict.fromkeys(keys, "row"), "5/s") as enricher:
+    ...     rows = enricher.get_many(["a", "b", "a"])
+    ...     stats = enricher.stats()
+    >>> stats.hits, stats.misses, stats.requests
+    (1, 2, 2)
+    """
 
     hits: int
     """reads of rows that were in the cache"""
