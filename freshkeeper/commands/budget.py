@@ -76,7 +76,7 @@ def budget(
     if (place / "budget.html").exists():
         raise ConfigError(f"{place} holds an answer already; name another directory (--out)")
     given = changed(given_keys(ctx, Experiment, options), change)
-    found = _replayed(source, (edges, changes, unit), given, place, setting, once)
+    found = _replayed(source=source, files=(edges, changes, unit), given=given, place=place, setting=setting, once=once)
     question = Question(found.experiment, target, price, per)
     for note in found.notes:
         say(note)

@@ -66,14 +66,21 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
     settings = settings_of(experiment)
     live = Live(settings)
     performed = _where(experiment, chosen)
+    interim = InterimResults(write_report) if chosen.report else InterimResults()
     tasks = len(settings) * len(experiment.seed_list)
     jobs = chosen.jobs or processes(experiment, tasks, tasks * len(experiment.policies))
     try:
         with interruptible(), live.bar.running():
             rows = simulate(
-                experiment, out, _command(), jobs, chosen.resume, live.update, performed,
-                InterimResults(write_report) if chosen.report else InterimResults(),
-            )  # fmt: skip
+                experiment,
+                out,
+                command=_command(),
+                jobs=jobs,
+                resume=chosen.resume,
+                progress=live.update,
+                performed=performed,
+                interim=interim,
+            )
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
     page, baselines = write_report(out) if chosen.report else None, read_baselines(out)

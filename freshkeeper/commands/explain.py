@@ -60,7 +60,15 @@ def explain(
             raise ConfigError(f"the query has no source <{name}>; {nearest(name, asked)}")
     there = StaticGraphs(Dictionary(), dict(graphs)) if all(file.exists() for file in graphs.values()) else graphs
     for name, each in found.items():
-        _show(name, each, known, to, as_json, explain_plan(each, there, wanted), clocks)
+        _show(
+            name=name,
+            query=each,
+            known=known,
+            to=to,
+            as_json=as_json,
+            plan=explain_plan(each, there, wanted),
+            clocks=clocks,
+        )
     if not as_json and not to:
         for line in _clock_lines(clocks):
             print(line)

@@ -81,7 +81,15 @@ def follow(
     )
     pauses = replace(waits, twice=True) if gap == "twice" else replace(waits, gap=milliseconds("--gap", gap))
     wanted = one_of(Operator, "--operator", operator.upper())
-    with opened(configs, read_query(query), budget, bank, style, cached, _predicates(dynamic)) as asked:
+    with opened(
+        configs=configs,
+        text=read_query(query),
+        budget=budget,
+        bank=bank,
+        style=style,
+        cached=cached,
+        dynamic=_predicates(dynamic),
+    ) as asked:
         if explain:
             _explained(asked)
             return

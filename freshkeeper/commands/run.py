@@ -170,7 +170,14 @@ def _session(
         failures[name] = error
         tell(f"the query {name} is left out: {error}")
 
-    return Session(config, read_queries(config, failed), tell, observers, command, failures)
+    return Session(
+        config=config,
+        queries=read_queries(config, failed),
+        tell=tell,
+        observers=observers,
+        command=command,
+        failures=failures,
+    )
 
 
 def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":

@@ -83,7 +83,9 @@ def serve_fragments(
             raise ConfigError("--speaking implicit speaks of addresses: name a --port, or --address")
         changing = read_elements_file(elements, shift) if elements is not None else []
         promised = milliseconds("--notice", notice) if live else None
-        serving = annotated = AnnotatedData(quads, changing, style, base, history, promised)
+        serving = annotated = AnnotatedData(
+            static=quads, elements=changing, style=style, base=base, history=history, notice=promised
+        )
         if live:
 
             async def add(held: list[TimedTriple]) -> list[str]:

@@ -67,7 +67,7 @@ def building(
     from freshkeeper.simulator.trace.building import Building, write_building
 
     wanted = validated(Building, assignments(change), "--set ")
-    write_building(wanted, seed, triples, queries, out, overwrite)
+    write_building(building=wanted, seed=seed, triples=triples, count=queries, out=out, overwrite=overwrite)
     say(f"{out}: {triples:,} triples in readings.nq, {queries:,} queries in queries/")
 
 

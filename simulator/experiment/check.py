@@ -65,7 +65,11 @@ def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict,
     freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
     poor = Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
     verdict = Verdict.UNKNOWN if isnan(freshness) else poor
-    return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
+    return (
+        verdict,
+        freshness,
+        _line(run=run, verdict=verdict, score=score, audits=audits, enough=enough, warn=warn, error=error),
+    )
 
 
 def _checked(run: Run, policy: str | None) -> list[Score]:

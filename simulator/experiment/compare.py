@@ -110,12 +110,12 @@ def compare(a: Path, b: Path) -> Comparison:
     if not shared:
         raise RunError(_nothing(a, b, ours, theirs))
     return Comparison(
-        a,
-        b,
-        tuple(_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared),
-        tuple(_name(series) for series in ours if series not in theirs),
-        tuple(_name(series) for series in theirs if series not in ours),
-        tuple(changed(first, second)),
+        first=a,
+        second=b,
+        differences=tuple(_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared),
+        only_first=tuple(_name(series) for series in ours if series not in theirs),
+        only_second=tuple(_name(series) for series in theirs if series not in ours),
+        changed=tuple(changed(first, second)),
     )
 
 

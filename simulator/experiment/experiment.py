@@ -89,7 +89,14 @@ def simulate(
     if known is not None and known.complete:
         return read_summary(out / "summary.csv")
     todo = _jobs(experiment, settings, out)
-    tables = RunTables(experiment, settings, policies, out, command if known is None else known.command, todo)
+    tables = RunTables(
+        experiment=experiment,
+        settings=settings,
+        policies=policies,
+        out=out,
+        command=command if known is None else known.command,
+        todo=todo,
+    )
     if known is None:
         tables.describe({})
     before = [part for file in sorted((out / "parts").glob("*.arrow")) for part in read_parts(file)]

@@ -217,7 +217,11 @@ def settings_of(experiment: Experiment) -> list[GridSetting]:
             }
             listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
             whole = {**varied, **listed}
-            found.append(GridSetting(_setting_name(whole), whole, point, case, knowledge, rule))
+            found.append(
+                GridSetting(
+                    name=_setting_name(whole), varied=whole, experiment=point, case=case, knowledge=knowledge, rule=rule
+                )
+            )
     names = [setting.name for setting in found]
     if doubled := next((name for name in names if names.count(name) > 1), ""):
         raise ConfigError(f"two settings are called {doubled!r}; every value of a list or a sweep must differ")

@@ -103,7 +103,14 @@ def read(path: Path) -> Run:
     evaluations = _evaluations(path, about, notes)
     if not about.complete:
         notes.append(_unfinished(about))
-    return Run(path, about, evaluations, _summary(path, notes), notes, _baselines(path, notes))
+    return Run(
+        path=path,
+        about=about,
+        evaluations=evaluations,
+        summary=_summary(path, notes),
+        notes=notes,
+        baselines=_baselines(path, notes),
+    )
 
 
 def _unfinished(about: About) -> str:

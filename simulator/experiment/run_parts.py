@@ -77,10 +77,21 @@ def perform_row(job: Job, recorded: Callable[[Path], Trace]) -> PartRow:
     setting = job.setting
     task = Task(setting, job.seed, *_trace(setting, job.seed, recorded))
     outcomes = [task.run(policy) for policy in setting.experiment.policies if handles(policy, setting)]
-    bound, why = task.bound()
-    numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
-    part = RunPart(job.index, job.seed, numbers, bound, why, *cache_baselines(task))
-    return {"part": json.dumps(asdict(part)), **{name: _packed(tables) for name, tables in _tables(task, outcomes)}}
+    bound, why_no_bound = task.bound()
+    baselines, why_no_baselines = cache_baselines(task)
+    part = RunPart(
+        index=job.index,
+        seed=job.seed,
+        numbers={outcome.policy: _numbers(outcome) for outcome in outcomes},
+        bound=bound,
+        why_no_bound=why_no_bound,
+        baselines=baselines,
+        why_no_baselines=why_no_baselines,
+    )
+    row: PartRow = {"part": json.dumps(asdict(part))}
+    for name, tables in _tables(task, outcomes):
+        row[name] = _packed(tables)
+    return row
 
 
 def content(rows: list[PartRow]) -> bytes:

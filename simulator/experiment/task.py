@@ -66,9 +66,16 @@ class Task:
         """The future, as a clairvoyant policy sees it."""
         setting = self.setting
         return future_of(
-            self.trace, self.graph, schedule_of(self.trace), setting.window(self.trace.t0), self.evaluations,
-            self.warm_up, setting.rule, setting.case, setting.experiment.start == "warm",
-        )  # fmt: skip
+            trace=self.trace,
+            graph=self.graph,
+            schedule=schedule_of(self.trace),
+            window=setting.window(self.trace.t0),
+            evaluations=self.evaluations,
+            warm_up=self.warm_up,
+            rule=setting.rule,
+            case=setting.case,
+            warm=setting.experiment.start == "warm",
+        )
 
     @property
     def warm_up(self) -> int:
@@ -117,9 +124,15 @@ class Task:
             tables = {name: _in_order(table) for name, table in tables.items()}
         requests = int(tables["evaluations"]["requests"].to_numpy().sum())
         return Outcome(
-            chosen.title, tables, float(ledger.spent), requests, ledger.over_budget, seconds,
-            len(world.late), world.events,
-        )  # fmt: skip
+            policy=chosen.title,
+            tables=tables,
+            spent=float(ledger.spent),
+            requests=requests,
+            over_budget=ledger.over_budget,
+            seconds=seconds,
+            late=len(world.late),
+            events=world.events,
+        )
 
     def changes(self) -> pa.Table:
         """Return the true changes, for the journal."""
@@ -142,14 +155,29 @@ class Task:
         rule = replace(setting.rule, evaluations=self.evaluations)
         with warnings.catch_warnings(action="ignore"):  # windows with gaps are what the config says
             manager = Manager(
-                setting.window(trace.t0), source, policy, rule,
-                self._model(), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
-                answers=setting.experiment.answers, audit=setting.experiment.audit, target=setting.experiment.hold,
-            )  # fmt: skip
+                window=setting.window(trace.t0),
+                endpoint=source,
+                policy=policy,
+                budget=rule,
+                model=self._model(),
+                case=setting.case,
+                seed=np.random.SeedSequence([self.seed, 1]),
+                answers=setting.experiment.answers,
+                audit=setting.experiment.audit,
+                target=setting.experiment.hold,
+            )
         if setting.experiment.start == "warm":
             self._warm(manager, remote)
         rng = np.random.default_rng([self.seed, 2])
-        return World(trace, manager, remote, pace, settings, self.evaluations, rng), truth
+        return World(
+            trace=trace,
+            manager=manager,
+            remote=remote,
+            pace=pace,
+            settings=settings,
+            evaluations=self.evaluations,
+            rng=rng,
+        ), truth
 
     def _warm(self, manager: Manager, remote: SimulatedRemote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""
@@ -175,7 +203,15 @@ class Task:
     def _rows(self, chosen: PolicySettings) -> Rows:
         setting, trace = self.setting, self.trace
         sns, srs = (partial(_labels, of) for of in (trace.sn_labels, trace.sr_labels))
-        return Rows(setting.name, chosen.title, self.seed, setting.case.value, setting.knowledge.value, sns, srs)
+        return Rows(
+            setting=setting.name,
+            policy=chosen.title,
+            seed=self.seed,
+            case=setting.case.value,
+            knowledge=setting.knowledge.value,
+            sns=sns,
+            srs=srs,
+        )
 
 
 def _labels(labels: Labels, numbers: Sequence[Hashable] | Ints) -> list[str]:

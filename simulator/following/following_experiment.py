@@ -25,4 +25,6 @@ def measure(experiment: FollowingExperiment, out: Path, command: str, tell: Call
             samples += over_time
     out.mkdir(parents=True, exist_ok=True)
     About(command=command, config=experiment.model_dump(mode="json")).write(out)
-    return write_report(out, experiment.title or "Following", command, found, asked, samples)
+    return write_report(
+        out=out, title=experiment.title or "Following", command=command, ways=found, loads=asked, samples=samples
+    )

@@ -125,9 +125,18 @@ def loads(experiment: FollowingExperiment, clients: int, cached: bool) -> tuple[
             served = ended()
     per_client = 1000 * seconds * clients
     return Load(
-        clients, cached, round(seconds, 2), 100 * served.seconds / seconds, 100 * used / seconds / clients,
-        served.requests, served.pages, served.sent / per_client, crowd.answers, crowd.late, crowd.failed,
-    ), samples  # fmt: skip
+        clients=clients,
+        cached=cached,
+        seconds=round(seconds, 2),
+        server_percent=100 * served.seconds / seconds,
+        client_percent=100 * used / seconds / clients,
+        requests=served.requests,
+        pages=served.pages,
+        kilobytes_each=served.sent / per_client,
+        answers=crowd.answers,
+        late=crowd.late,
+        failed=crowd.failed,
+    ), samples
 
 
 def _sampled(clients: int, cached: bool, seconds: float) -> Iterator[Sample]:

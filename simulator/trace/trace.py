@@ -146,12 +146,12 @@ def read_trace(directory: Path) -> Trace:
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
         raise InputError(f"{directory}: nothing joins, {seen}; the same lookup key must have the same id in both")
     trace = Trace(
-        TraceArrivals(arrivals.times(), arrived),
-        joined,
-        Changes(changes.times(), changed, changes.values("value")),
-        sn_labels,
-        sr_labels,
-        None if schedule is None else _schedule(schedule, planned[0], sr_labels),
+        arrivals=TraceArrivals(arrivals.times(), arrived),
+        edges=joined,
+        changes=Changes(changes.times(), changed, changes.values("value")),
+        sn_labels=sn_labels,
+        sr_labels=sr_labels,
+        schedule=None if schedule is None else _schedule(schedule, planned[0], sr_labels),
     )
     if odd := differs_first(trace):
         raise InputError(

@@ -123,12 +123,12 @@ def generate(workload: Workload, seed: int) -> Trace:
     changes = _changes(workload, schedule, streams)
     fixed = workload.change_law in ("fixed", "beta")
     return Trace(
-        arrivals,
-        population.edges,
-        changes,
-        np.arange(workload.sns),
-        np.arange(workload.srs),
-        schedule if fixed else ChangeSchedule(schedule.interval_ms),
+        arrivals=arrivals,
+        edges=population.edges,
+        changes=changes,
+        sn_labels=np.arange(workload.sns),
+        sr_labels=np.arange(workload.srs),
+        schedule=schedule if fixed else ChangeSchedule(schedule.interval_ms),
     )
 
 

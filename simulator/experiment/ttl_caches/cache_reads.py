@@ -126,10 +126,15 @@ def _reads(task: Task) -> Iterator[EvaluationReads]:
         _, changed = schedule.changes(before, now)
         before = now
         yield EvaluationReads(
-            graph.sn_neighbours[spread(graph.sn_start[sn], degree)], np.cumsum(degree) - degree, degree, mappings,
-            np.minimum(new[sn], mappings), np.repeat(missing, degree), int(np.count_nonzero(missing)),
-            np.unique(changed).astype(np.int32),
-        )  # fmt: skip
+            sr=graph.sn_neighbours[spread(graph.sn_start[sn], degree)],
+            starts=np.cumsum(degree) - degree,
+            degree=degree,
+            mappings=mappings,
+            arrived=np.minimum(new[sn], mappings),
+            missing=np.repeat(missing, degree),
+            misses=int(np.count_nonzero(missing)),
+            changed=np.unique(changed).astype(np.int32),
+        )
 
 
 def _arrived(task: Task) -> "sparse.csr_array[np.float64, tuple[int, int]]":
