@@ -1,7 +1,7 @@
-"""The answers of a service's queries: a line of JSON for each evaluation, in a file for each query, and to who listens.
+"""The answers of a service: a line of JSON for each evaluation, in a file for each query and to its listeners.
 
-The instant of an evaluation is the number of its line: who was away asks for those after the last one it has seen.
-Old lines go when a file has reached its size: the one before it is kept.
+Lines are identified by their instants: a client that was disconnected requests those after the last one it has. A file
+that has reached its maximal size is rotated, and one older file is kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,19 +15,19 @@ from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.state.append_log import last_line_end, truncate_partial_line
 
-LARGEST = 1 << 26
-"""Bytes of a file of answers before a new one begins."""
+MAX_FILE_BYTES = 1 << 26
+"""The size of an answer file after which it is rotated."""
 
 Listener: TypeAlias = Callable[[int, bytes], None]
-"""Is told of every line, and of which instant it is; it must not wait."""
+"""Is called with the instant of every line and the line; it must not wait."""
 
 
 @dataclass(eq=False)
 class AnswerLog:
-    """The files of one directory."""
+    """The answer files of one directory, and who listens to new lines."""
 
     directory: Path
-    largest: int = LARGEST
+    max_bytes: int = MAX_FILE_BYTES
     _writer: NdJson = field(default_factory=NdJson)
     _listeners: dict[str, dict[Listener, None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -37,14 +37,14 @@ class AnswerLog:
             make_directory(self.directory)
 
     def put(self, result: Result) -> None:
-        """One evaluation: in its file, then told."""
+        """Write the line of an evaluation, then hand it to the listeners of its query."""
         text = b"".join(map(bytes, chunks(self._writer, result)))
         path = self._path(result.query)
         with self._lock:
             with writing(path), path.open("ab") as file:
                 file.write(text)
                 size = file.tell()
-            if size > self.largest:
+            if size > self.max_bytes:
                 path.replace(self._before(result.query))
             listeners = list(self._listeners.get(result.query, ()))
         for listener in listeners:
@@ -68,24 +68,24 @@ class AnswerLog:
         return None
 
     def listen(self, query: str, after: int | None, listener: Listener) -> list[tuple[int, bytes]]:
-        """The lines after an instant, and from now on every new one to `listener`; nothing before where it is None."""
+        """Call `listener` with every new line from now on; return the lines after an instant, none for None."""
         with self._lock:
             self._listeners.setdefault(query, {})[listener] = None
             return [] if after is None else [line for line in self._lines(query) if line[0] > after]
 
     def leave(self, query: str, listener: Listener) -> None:
-        """Nobody listens here any more."""
+        """Remove a listener."""
         with self._lock:
             self._listeners.get(query, {}).pop(listener, None)
 
     def forget(self, query: str) -> None:
-        """A query is no more: its files go."""
+        """Remove the files of a query."""
         with self._lock:
             for path in (self._path(query), self._before(query)):
                 path.unlink(missing_ok=True)
 
     def files(self, query: str) -> tuple[Path, Path]:
-        """Where its answers are: the older ones, and those that come."""
+        """Return the rotated file of a query and the current one."""
         return self._before(query), self._path(query)
 
     def _lines(self, query: str) -> Iterator[tuple[int, bytes]]:
@@ -102,5 +102,5 @@ class AnswerLog:
 
 
 def instant(line: bytes) -> int:
-    """The instant of a line: it begins with it."""
+    """Return the instant that a line begins with."""
     return int(line[len(b'{"t": ') : line.index(b",")])

@@ -1,4 +1,4 @@
-"""What all operations of a service share: the service, access rights, metrics, subscriptions."""
+"""The context of all operations: the service, access rights, metrics, subscriptions."""
 
 import json
 from collections.abc import Mapping

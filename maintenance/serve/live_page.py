@@ -1,6 +1,6 @@
-"""The page of a service: files that are sent as they are, to anybody, as there is nothing in them but the page itself.
+"""The live page of a service: static files, public, since they hold nothing but the page itself.
 
-What it shows it asks the service for, as any client does, with the word that a person gave it.
+The page requests what it shows from the service like any other client, with the token that a person enters.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ HEADERS = {
 
 
 def page_routes() -> list[Route]:
-    """The page at /, and what it is made of beside it."""
+    """Return the routes of the page and of its files."""
     return [_route("/", FILES / "index.html"), *(_route(f"/page/{file.name}", file) for file in _parts())]
 
 
@@ -34,8 +34,7 @@ def _parts() -> list[Path]:
 def _route(path: str, file: Path) -> Route:
     body, kind = file.read_bytes(), KINDS[file.suffix]
 
-    async def send(request: Request) -> Response:
-        del request
+    async def send(_: Request) -> Response:
         return Response(body, headers=HEADERS, media_type=kind)
 
     return Route(path, send)

@@ -1,4 +1,4 @@
-"""What a log has told so far, in few words: with it a new segment of the log begins, and old ones may go."""
+"""A summary of the log so far: a new segment begins with it, so that older segments can be removed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from freshkeeper.maintenance.streams.inputs import Inputs
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a segment begins."""
+class SegmentStart:
+    """The beginning of a segment of the log."""
 
     segment: int
     latest: int
@@ -23,17 +23,17 @@ class Start:
 
 @dataclass(eq=False)
 class History:
-    """Who has sent what, and where segments begin."""
+    """The producers, positions and element counts of a log, and where its segments begin."""
 
     producers: dict[str, int] = field(default_factory=dict)
-    """the last number of each"""
+    """the last sequence number of each"""
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, Mapping[str, int | str]] = field(default_factory=dict)
-    """where streams that are read by the service go on"""
-    starts: list[Start] = field(default_factory=list)
+    """the positions of streams that the service reads"""
+    starts: list[SegmentStart] = field(default_factory=list)
 
     def pushed(self, head: Mapping[str, Any], count: int) -> None:
-        """So many elements more, as a record of the log has them."""
+        """Count the elements of a record of the log."""
         stream = head["stream"]
         self.counts[stream] = self.counts.get(stream, 0) + count
         if head.get("producer"):
@@ -42,10 +42,10 @@ class History:
             self.places[stream] = head["place"]
 
     def roll(self, log: ServiceLog, queries: Registrations, inputs: Inputs) -> None:
-        """Begin a segment of the log, and let go of those in which nothing is that fills a window again."""
+        """Begin a segment of the log, and remove segments without an element of an open window."""
         latest = max((one.order.latest for one in inputs), default=NEVER)
         counts = {one.name: self.counts.get(one.name, 0) - one.order.late for one in inputs}
-        start = Start(log.last + 1, latest, counts)
+        start = SegmentStart(log.last + 1, latest, counts)
         head = {
             "do": "snapshot",
             "segment": start.segment,
@@ -71,8 +71,8 @@ class History:
             self.starts = [one for one in self.starts if one.segment >= over[-1].segment]
 
     def load(self, snapshot: Mapping[str, Any]) -> None:
-        """A segment begins here."""
-        self.starts.append(Start(snapshot["segment"], snapshot["latest"], snapshot["counts"]))
+        """Take over the snapshot that a segment begins with."""
+        self.starts.append(SegmentStart(snapshot["segment"], snapshot["latest"], snapshot["counts"]))
         self.producers |= snapshot["producers"]
         self.places |= snapshot.get("places", {})
         self.counts = {name: max(count, self.counts.get(name, 0)) for name, count in snapshot["counts"].items()}

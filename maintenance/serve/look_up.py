@@ -130,7 +130,7 @@ class LookUps:
         if source not in queries.sources:
             raise UnknownNameError("source", source, queries.sources)
         if query:
-            queries.named(query)
+            queries.find(query)
         found: dict[ServiceView, list[str]] = {}
         for name in [query] if query else list(queries.running):
             for of, view in queries.views_of(name):

@@ -22,7 +22,7 @@ from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_rows import RowReader
 
 BODY = "the body"
-"""What it is called in errors."""
+"""What the body of a request is called in errors."""
 LINES = ("application/n-quads", "application/n-triples", "text/plain")
 DOCUMENTS = {
     "text/turtle": RdfFormat.TURTLE,
@@ -37,7 +37,7 @@ KINDS = (*LINES, *DOCUMENTS, *ROWS)
 
 
 def as_lines(kind: str, body: bytes, at: int | None, stream: str, config: StreamConfig) -> bytes:
-    """A body of one of these kinds as lines; with `at`, everything in it is of that instant."""
+    """Convert a body of one of the media types to lines; with `at`, all elements have that time."""
     if kind in LINES:
         return body if at is None else _dated(body, at)
     if kind in ROWS:
@@ -51,7 +51,7 @@ def as_lines(kind: str, body: bytes, at: int | None, stream: str, config: Stream
 
 
 def _dated(body: bytes, at: int) -> bytes:
-    """Each statement with the same time; what means nothing stays as it is."""
+    """Put the same time before each statement; empty lines and comments become empty lines."""
     lines = body.splitlines()
     return b"".join(b"%d\t%b\n" % (at, one) if one.strip() and one.strip()[:1] != b"#" else b"\n" for one in lines)
 

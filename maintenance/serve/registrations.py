@@ -72,7 +72,7 @@ class Registrations:
         return self.runtime.graphs.dictionary
 
     def new(self, name: str, text: str, dialect: str, configured: bool = False) -> RegisteredQuery:
-        """Number a query that is not registered yet; ConfigError if it cannot be."""
+        """Give a new query its number; ConfigError if it cannot be registered."""
         if not NAME.fullmatch(name):
             raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
         if name in self.all:
@@ -110,7 +110,7 @@ class Registrations:
 
     @contextmanager
     def with_more(self, streams: Mapping[str, object], sources: Mapping[str, Source]) -> Iterator[None]:
-        """Queries may name these from now on; if something goes wrong meanwhile, they may not."""
+        """Let queries name these streams and sources; take them back if the block raises."""
         before = self.streams, self.sources
         self.streams, self.runtime.sources = {**self.streams, **streams}, {**self.sources, **sources}
         try:
@@ -142,11 +142,11 @@ class Registrations:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """All registered queries, as a snapshot of the log has them."""
+        """The records of all queries, for a snapshot of the log."""
         return [as_record(one) | {"paused": one.name not in self.running} for one in self.all.values()]
 
     def needed(self, latest: int) -> tuple[int, dict[str, int]]:
-        """What fills all windows again: elements since an instant, and so many of streams."""
+        """Return what fills all windows again: elements since an instant, and a number of elements by stream."""
         since, last = latest, dict[str, int]()
         for name, query in self.running.items():
             answered = self.progress(name).answered
@@ -159,7 +159,7 @@ class Registrations:
                     last[window.stream] = max(last.get(window.stream, 0), window.range)
         return since, last
 
-    def named(self, name: str) -> RegisteredQuery:
+    def find(self, name: str) -> RegisteredQuery:
         """Return the query of a name."""
         if name not in self.all:
             raise UnknownNameError("query", name, self.all)
@@ -219,8 +219,8 @@ class Registrations:
 
 
 class NameInUseError(ConfigError):
-    """A name that is taken."""
+    """A query cannot be registered under the name of another one."""
 
 
 class FullError(ConfigError):
-    """No more of a thing may be."""
+    """A query cannot be registered beside as many as permitted."""

@@ -1,7 +1,7 @@
-"""A config that is read again while its service runs: on SIGHUP, or when its files have changed.
+"""Reloading of a config while its service runs: on SIGHUP, or when its files have changed.
 
-Queries, words, what limits requests, and streams and sources that are new are taken at once; what else has changed
-waits for a restart, and that is said.
+Queries, tokens, limits of requests, and new streams and sources take effect at once. Other changes wait for a restart,
+and a message names them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,69 +19,79 @@ from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.starting import take_queries
 from freshkeeper.maintenance.sources.sources import Source
 
-AT_ONCE = ("queries", "token", "read_token", "largest_body", "longest_query", "most_queries", "most_listeners", "watch")
-"""Keys that need no restart."""
-GROWING = ("streams", "sources")
-"""Keys of which what is new needs none."""
-OF_DIRECTORY = 2_000
-"""Milliseconds between two looks at a directory of configs."""
+RELOADABLE_KEYS = (
+    "queries",
+    "token",
+    "read_token",
+    "largest_body",
+    "longest_query",
+    "most_queries",
+    "most_listeners",
+    "watch",
+)
+"""Keys whose changes need no restart."""
+GROWING_KEYS = ("streams", "sources")
+"""Keys whose new entries need no restart."""
 
 
 @dataclass(eq=False)
 class Reloading:
-    """Reads a config anew when it is asked to, or when it looks another way twice."""
+    """Reloads a config on request, and when its files have changed and were the same at two checks."""
 
     path: Path
-    said: Mapping[str, Any]
-    """what the command line says"""
+    options: Mapping[str, Any]
+    """keys that the command line gives"""
     config: ServeConfig
     context: AppContext
     host: str
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     more: Callable[[ServeConfig, Sequence[str], Mapping[str, Source]], None] = field(default=lambda *_: None)
-    """is told of streams and sources that are new, once queries know them: who reads streams, who traces requests"""
-    asked: Event = field(default_factory=Event)
-    """set by whoever wants it to be read now; a signal handler may"""
-    _over: bool = False
+    """is called with new streams and sources, once queries may name them"""
+    directory_interval_s: float = 2.0
+    """how often a directory of configs is checked for changes, where the config does not say it"""
+    requested: Event = field(default_factory=Event)
+    """set to reload now; a signal handler may do so"""
+    _closed: bool = False
     _loaded: tuple[Stamp, ...] = ()
     _seen: tuple[Stamp, ...] = ()
 
     def __post_init__(self) -> None:
         self._loaded = self._seen = self._stamps()
-        self._thread = Thread(target=self._live, name="reloading", daemon=True)
+        self._thread = Thread(target=self._run, name="reloading", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """It is read no more."""
-        self._over = True
-        self.asked.set()
+        """Stop checking for changes."""
+        self._closed = True
+        self.requested.set()
         self._thread.join()
 
     def read(self) -> None:
-        """Take what the files say now; with a mistake in them everything stays as it is."""
+        """Reload the config; with a mistake in it nothing changes."""
         try:
-            config = read_config(self.path, self.said)
+            config = read_config(self.path, self.options)
             guard = Guard.of(self.host, config.token, config.read_token)
             done = self._take(config)
         except FreshkeeperError as error:
-            self.tell(f"nothing is reloaded: {error}")
+            self.log(f"nothing is reloaded: {error}")
             return
-        self.context.guard, self.context.largest_body, self.context.most_listeners = (
-            guard, config.largest_body, config.most_listeners,
-        )  # fmt: skip
+        self.context.guard = guard
+        self.context.largest_body = config.largest_body
+        self.context.most_listeners = config.most_listeners
         queries = self.context.service.queries
         queries.max_queries, queries.max_characters = config.most_queries, config.longest_query
-        later = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(self._known(config), key)]
-        waiting = ", ".join(key for key in later if key not in AT_ONCE)
-        known = {key: getattr(self._known(config), key) for key in later if key not in AT_ONCE}
-        self.config = config.model_copy(update=known)
-        self.tell(
-            "reloaded" + "".join(f"; {one}" for one in done) + (f"; after a restart: {waiting}" if waiting else "")
-        )
+        in_use = self._in_use(config)
+        changed = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(in_use, key)]
+        later = [key for key in changed if key not in RELOADABLE_KEYS]
+        self.config = config.model_copy(update={key: getattr(in_use, key) for key in later})
+        if later:
+            done.append(f"after a restart: {', '.join(later)}")
+        self.log("; ".join(["reloaded", *done]))
 
     def _take(self, config: ServeConfig) -> list[str]:
-        """Streams and sources that are new, and queries; what was done."""
-        service, new = self.context.service, {key: _new(self.config, config, key) for key in GROWING}
+        """Add new streams and sources, and change queries; return what was done."""
+        service = self.context.service
+        new = {key: _new(self.config, config, key) for key in GROWING_KEYS}
         sources = open_sources({name: config.sources[name] for name in new["sources"]}, config.volatile)
         delays = {name: config.streams[name].delay for name in new["streams"]}
         try:
@@ -95,40 +105,41 @@ class Reloading:
         self.more(config, new["streams"], sources)
         return [*(f"new {key}: {', '.join(names)}" for key, names in new.items() if names), *done]
 
-    def _known(self, config: ServeConfig) -> ServeConfig:
-        """What is in use, with the streams and sources that are taken from a new config."""
-        grown = {key: {**getattr(self.config, key)} for key in GROWING}
-        for key, names in ((key, _new(self.config, config, key)) for key in GROWING):
-            grown[key] |= {name: getattr(config, key)[name] for name in names}
-        taken = {name: one for name, one in config.volatile.items() if name in _new(self.config, config, "sources")}
-        return self.config.model_copy(update={**grown, "volatile": {**self.config.volatile, **taken}})
+    def _in_use(self, config: ServeConfig) -> ServeConfig:
+        """Return the config in use, with the new streams and sources of a config that was read."""
+        grown = {key: {**getattr(self.config, key)} for key in GROWING_KEYS}
+        for key in GROWING_KEYS:
+            grown[key] |= {name: getattr(config, key)[name] for name in _new(self.config, config, key)}
+        sources = _new(self.config, config, "sources")
+        volatile = {name: predicates for name, predicates in config.volatile.items() if name in sources}
+        return self.config.model_copy(update={**grown, "volatile": {**self.config.volatile, **volatile}})
 
-    def _live(self) -> None:
-        while not self._over:
-            asked = self.asked.wait(self._often)
-            self.asked.clear()
-            if self._over:
+    def _run(self) -> None:
+        while not self._closed:
+            requested = self.requested.wait(self._interval_s)
+            self.requested.clear()
+            if self._closed:
                 return
             now = self._stamps()
-            if asked or (now != self._loaded and now == self._seen):
+            if requested or (now != self._loaded and now == self._seen):
                 self._loaded = now
                 self.read()
             self._seen = now
 
     @property
-    def _often(self) -> float | None:
-        """Seconds between two looks; None: only when asked."""
+    def _interval_s(self) -> float | None:
+        """Seconds between two checks of the files; None: reload on request only."""
         if self.config.watch is not None:
             return self.config.watch / 1000
-        return OF_DIRECTORY / 1000 if self.path.is_dir() else None
+        return self.directory_interval_s if self.path.is_dir() else None
 
     def _stamps(self) -> tuple[Stamp, ...]:
-        """Of the config, and of the files with queries that it names."""
+        """Return the stamps of the config, and of the files with queries that it names."""
         files = [one.query for one in self.config.queries.values() if "{" not in one.query]
         places = dict.fromkeys([self.path, *map(Path, files), *(Path(file).parent for file in files)])
         return tuple(stamp_of(path) for path in places)
 
 
 def _new(before: ServeConfig, now: ServeConfig, key: str) -> list[str]:
-    """What is by name in one config and was in none before."""
+    """Return the names that a table of the new config has and that of the old one lacks."""
     return [name for name in getattr(now, key) if name not in getattr(before, key)]

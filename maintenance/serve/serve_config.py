@@ -1,4 +1,4 @@
-"""What a service is: the keys of a run that make sense for one that goes on, where it listens and who may ask."""
+"""The config of a service: what its queries share with those of a run, where it listens and who has access."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certific
 
 
 class StreamConfig(BaseModel):
-    """A stream that may be pushed: how late its elements may come, and how rows of tables become elements."""
+    """A stream: how late its elements may come, and how rows of tables become elements."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,21 +52,21 @@ class StreamConfig(BaseModel):
         return self
 
     def reader(self, name: str, steps: GapLimit) -> RowReader | None:
-        """What makes elements of rows; nothing where there is no mapping."""
+        """Return a reader of rows; None if the stream has no mapping."""
         if not self.triples:
             return None
         return RowReader.of(Path("triples"), self.model_dump(), name, ReadErrors(), steps)
 
 
 def _stream(written: object) -> object:
-    """An address alone is what it reads, something else alone its delay."""
+    """Read a stream that is an address or a delay only."""
     if isinstance(written, dict | StreamConfig):
         return written
     return {"reads": written} if isinstance(written, str) and "://" in written else {"delay": written}
 
 
 def _streams(written: object) -> object:
-    """A list of streams has none that comes late, and what has one key alone is its delay."""
+    """Read streams that are a list of names, or a table of keys, addresses or delays."""
     if isinstance(written, list):
         return {name: {} for name in written}
     if isinstance(written, dict):
@@ -75,23 +75,23 @@ def _streams(written: object) -> object:
 
 
 class ServeConfig(RuntimeConfig):
-    """A service, with what its queries share."""
+    """A service and what its queries share."""
 
-    listen: str = Field(default="8642", description="where it answers: a port of this machine, or HOST:PORT")
+    listen: str = Field(default="8642", description="where the service listens: a port of this machine, or HOST:PORT")
     token: Path | None = Field(
         default=None,
-        description="a file with the word that requests must bring (Authorization: Bearer ...), readable by its owner "
-        "alone; needed where other machines may ask",
+        description="a file with the token that requests must have (Authorization: Bearer ...), readable by its owner "
+        "alone; required if other machines can reach the service",
     )
-    read_token: Path | None = Field(default=None, description="the same for those who may only read")
+    read_token: Path | None = Field(default=None, description="the same for clients that may only read")
     certificate: Directory = Field(
         default=None, description="a file with the certificate, for https without a proxy; key is its private key"
     )
     key: Directory = Field(default=None, description="the private key of certificate, readable by its owner alone")
     watch: Duration | None = Field(
         default=None,
-        description="how often to look whether this file, or what it names, has changed; a directory of configs is "
-        "looked at every 2s; SIGHUP looks at once",
+        description="how often this file and the files that it names are checked for changes, as 5s; a directory of "
+        "configs every 2s; SIGHUP reloads at once",
     )
     state: Path = Field(
         default=Path("state"), description="a directory that keeps queries, elements, answers, views and budgets"
@@ -107,28 +107,35 @@ class ServeConfig(RuntimeConfig):
     )
     queries: Annotated[dict[str, QueryDefinition], BeforeValidator(by_name)] = Field(
         default={},
-        description="queries that are there from the beginning: a directory of files, or by name a file or a text; "
-        "others are registered while it runs",
+        description="queries that are registered from the beginning: a directory of files, or by name a file or a text",
     )
     period: Annotated[int, BeforeValidator(as_ms), Field(ge=1)] = Field(
         default=1000, description="shared: how often it is paid, in event time"
     )
     journal_age: Duration | None = Field(
-        default=None, description="how long parts of the journal are kept, as 30d; for ever unless said"
+        default=None, description="how long parts of the journal are kept, as 30d; default: for ever"
     )
     journal_largest: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="bytes of all parts of the journal at most; the oldest go"
+        default=None, description="the maximal size of the journal in bytes; the oldest parts are removed"
     )
     outputs: dict[str, Annotated[OutputConfig, BeforeValidator(output_of)]] = Field(
         default={},
-        description="where answers go by themselves, by a name of one's own: an address, or keys (to, queries, secret, "
+        description="outputs that answers are sent to, by any name: an address, or keys (to, queries, secret, "
         "tries, dead_letters, largest, keep)",
         examples=["hook: {to: 'https://example.org/hook', queries: [reach], secret: HOOK_SECRET}"],
     )
-    largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
-    longest_query: Annotated[int, Field(ge=1)] = Field(default=100_000, description="characters of a query at most")
-    most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")
-    most_listeners: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many may listen to answers")
+    largest_body: Annotated[int, Field(ge=1)] = Field(
+        default=1 << 25, description="the maximal size of a request in bytes"
+    )
+    longest_query: Annotated[int, Field(ge=1)] = Field(
+        default=100_000, description="the maximal number of characters of a query"
+    )
+    most_queries: Annotated[int, Field(ge=1)] = Field(
+        default=1000, description="the maximal number of registered queries"
+    )
+    most_listeners: Annotated[int, Field(ge=1)] = Field(
+        default=1000, description="the maximal number of clients that read answers or follow the status"
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -148,19 +155,19 @@ Every key of a service with its default and its meaning. Paths are beside this f
 
 
 def serve_reference() -> str:
-    """A config with every key, as a file to begin with."""
+    """Return a config of a service with every key."""
     return reference(HEAD, ServeConfig())
 
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> ServeConfig:
-    """A service from its YAML file or from those of a directory, with the keys that were given beside it."""
+    """Read the config of a service from its file, or from the files of a directory, with some keys changed."""
     place = path if path.is_dir() else path.parent
     found = {"state": str(place / "state")} | _merged(files_of(path))
     return validated(ServeConfig, found | dict(changes), f"{path}: ")
 
 
 def files_of(path: Path) -> list[Path]:
-    """A config, or those of a directory."""
+    """Return a config file, or the config files of a directory."""
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix.lower() in (".yaml", ".yml"))
@@ -170,7 +177,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:
-    """Several files as one: what is by name is put together, everything stands once."""
+    """Merge files: tables are merged by name, any other key may be in one file only."""
     found: dict[str, Any] = {}
     for file in files:
         for key, value in _read(file).items():
@@ -187,7 +194,7 @@ def _merged(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The keys of one file, its paths from where it is."""
+    """Read one file; its paths are relative to it."""
     found = resolve_paths(file.parent, read_yaml(file), PATHS, TABLES)
     outputs = found.get("outputs")
     if isinstance(outputs, dict):

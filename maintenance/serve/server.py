@@ -1,4 +1,4 @@
-"""A service on its port until it is told to stop: what is being answered is answered, and what was taken is kept."""
+"""The server process of a service, from its config to SIGTERM: requests and evaluations in flight are completed."""
 
 import logging
 import os
@@ -31,28 +31,27 @@ from freshkeeper.maintenance.serve.starting import start
 from freshkeeper.maintenance.serve.warm_up import warm_up_if_possible
 from freshkeeper.maintenance.sources.sources import Source
 
-PATIENCE = 5
-"""Seconds for requests that are under way when the service is to stop."""
+STOP_TIMEOUT_S = 5
+"""How long requests in flight may take when the service stops."""
 
 
 class Server(uvicorn.Server):
-    """Ends those who listen before it waits for requests to end; that it was told to stop is no failure."""
+    """Ends subscriptions before it waits for requests; a signal to stop is no failure."""
 
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ending = ending
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal ends it in peace, the second at once."""
-        del sig, frame
+        """Stop gracefully on the first signal, at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._ending()
 
 
 def opened(config: ServeConfig, guard: Guard) -> AppContext:
-    """A service, and what its addresses are answered with."""
+    """Start a service and return the context of its operations."""
     metrics, status, look_ups = Metrics(), Status(), LookUps()
     service = start(config, [metrics.observe, status.observe, look_ups.observe])
     service.answered, service.deleted = status.answered, status.forget
@@ -72,37 +71,38 @@ def opened(config: ServeConfig, guard: Guard) -> AppContext:
 def serve(
     config: ServeConfig, tell: Callable[[str], None], path: Path | None = None, said: Mapping[str, Any] | None = None
 ) -> None:
-    """Until SIGTERM or SIGINT; the config is read again from its file on SIGHUP, as far as it can be."""
+    """Serve until SIGTERM or SIGINT; SIGHUP reloads the config from its path."""
     host, port = _address(config.listen)
     guard = Guard.of(host, config.token, config.read_token)
     https, hung_up = _https(config), threading.Event()
     _on_hangup(hung_up.set)
-    with ExitStack() as held:
-        bound = held.enter_context(closing(bound_to(host, port)))
+    with ExitStack() as resources:
+        bound = resources.enter_context(closing(bound_to(host, port)))
         traces = Traces(config.traces) if config.traces else None
         context = opened(config, guard)
         service = context.service
         if traces is not None:
-            held.callback(traces.close)
+            resources.callback(traces.close)
             traces.follow(service.queries.sources)
             service.trace(traces)
         connectors = Connectors.of(config, context, tell)
         try:
             warm_up_if_possible(tell)
             connectors.start()
-            told = f"[{host}]" if ":" in host else host
-            address = f"{'https' if https else 'http'}://{told}:{bound.getsockname()[1]}"
+            shown_host = f"[{host}]" if ":" in host else host
+            address = f"{'https' if https else 'http'}://{shown_host}:{bound.getsockname()[1]}"
             tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
             app = application(context) if traces is None else TracedRequests(application(context), traces)
             plain = uvicorn.Config(
                 app, lifespan="off", access_log=False, log_config=None, server_header=False,
-                timeout_graceful_shutdown=PATIENCE, **https,
+                timeout_graceful_shutdown=STOP_TIMEOUT_S, **https,
             )  # fmt: skip
             server = Server(plain, context.end)
             service.when_broken = lambda: server.handle_exit(0, None)
             if path is not None:
                 more = partial(_follow_more, connectors, traces)
-                held.callback(Reloading(path, said or {}, config, context, host, tell, more, hung_up).close)
+                reloading = Reloading(path, said or {}, config, context, host, log=tell, more=more, requested=hung_up)
+                resources.callback(reloading.close)
             server.run(sockets=[bound])
             tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
@@ -112,8 +112,8 @@ def serve(
     tell("stopped: what was acknowledged is kept")
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Whether what the HTTP server logs is worth a line: a socket that is refused with a reason is not."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return whether a message of uvicorn is worth a line: a WebSocket that is refused with a reason is not."""
     return "without completing handshake" not in record.getMessage()
 
 
@@ -124,7 +124,7 @@ def _follow_more(
     streams: Sequence[str],
     sources: Mapping[str, Source],
 ) -> None:
-    """Read streams that are new where they are read, and trace requests to sources that are new."""
+    """Read new streams that have an address, and trace requests to new sources."""
     for name in streams:
         if config.streams[name].reads:
             connectors.incoming.add(name, config.streams[name].reads)
@@ -132,14 +132,14 @@ def _follow_more(
         traces.follow(sources)
 
 
-def _on_hangup(ask: Callable[[], None]) -> None:
-    """SIGHUP asks, where signals can be taken: in the first thread of a process."""
+def _on_hangup(reload: Callable[[], None]) -> None:
+    """Call a function on SIGHUP, if this is the thread that can handle signals."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGHUP, lambda *_: ask())
+        signal.signal(signal.SIGHUP, lambda *_: reload())
 
 
 def _https(config: ServeConfig) -> dict[str, Any]:
-    """What makes it speak TLS, where it does."""
+    """Return the options of uvicorn for TLS; none without a certificate."""
     if config.certificate is None or config.key is None:
         return {}
     check_private(config.key, "the private key")
@@ -159,11 +159,11 @@ def _address(written: str) -> tuple[str, int]:
 
 
 def bound_to(host: str, port: int) -> socket.socket:
-    """Listen; a port that cannot be had is said."""
+    """Open a listening socket; ConfigError if the port is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         bound = socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise ConfigError(f"listen: {host}:{port} cannot be had: {os.strerror(error.errno or 0)}") from None
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections have it too: answers wait for no one
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by connections: lines go out without delay
     return bound

@@ -167,16 +167,16 @@ class QueryService:
         self.queries.checked(text, dialect)
 
     def delete(self, name: str) -> None:
-        """Delete a query with its views and answers."""
-        self._call(lambda: self._delete(self.queries.named(name)), name)
+        """Delete a query with all that belongs to it."""
+        self._call(lambda: self._delete(self.queries.find(name)), name)
 
     def pause(self, name: str) -> None:
         """Stop evaluating a query until it is resumed; its views stay."""
-        self._call(lambda: self._pause(self.queries.named(name)), name)
+        self._call(lambda: self._pause(self.queries.find(name)), name)
 
     def resume(self, name: str) -> None:
         """Evaluate a paused query again, with empty windows."""
-        self._call(lambda: self._resume(self.queries.named(name)))
+        self._call(lambda: self._resume(self.queries.find(name)))
 
     @property
     def watermark(self) -> int | None:
@@ -186,7 +186,7 @@ class QueryService:
 
     @property
     def late(self) -> int:
-        """How many elements were too late so far."""
+        """The number of elements that were too late so far."""
         return self.engine.late
 
     @property
@@ -217,7 +217,7 @@ class QueryService:
 
     @property
     def alive(self) -> bool:
-        """Whether the engine's thread works."""
+        """Tells if the engine's thread works."""
         return self._thread.is_alive() and not self._stopped
 
     def settled(self) -> int | None:

@@ -20,7 +20,7 @@ MAX_RECORD_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class LogRecord:
-    """One event: what happened, and the bytes that belong to it."""
+    """A record: what happened, and the bytes that belong to it."""
 
     head: Mapping[str, Any]
     body: bytes = b""

@@ -1,4 +1,4 @@
-"""From the config of a service to one that works."""
+"""Starting a service from its config, and changing its queries to those of another config."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +56,13 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
             max_characters=config.longest_query,
         )
         service = QueryService(
-            queries, engine, delays, ServiceLog(config.state / "log"), config.gap, journal, config.idle_seconds
+            queries,
+            engine,
+            delays,
+            ServiceLog(config.state / "log"),
+            gap=config.gap,
+            journal=journal,
+            idle=config.idle_seconds,
         )
     except BaseException:
         state.close()
@@ -70,9 +76,9 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
 
 
 def take_queries(service: QueryService, config: ServeConfig, checked: Callable[[], None] = lambda: None) -> list[str]:
-    """The config's queries: new ones are registered, changed ones replaced, those that are gone deleted; what was done.
+    """Register, replace and delete queries until they are those of a config; return what was done.
 
-    Nothing is done if any of them is wrong; `checked` is called when none is.
+    Nothing is done if any query has a mistake; `checked` is called when none has.
     """
     wanted = {name: (read_text(one.query), one.dialect) for name, one in config.queries.items()}
     known = service.queries.all
@@ -91,8 +97,8 @@ def take_queries(service: QueryService, config: ServeConfig, checked: Callable[[
         service.delete(name)
     for name in [*changed, *new]:
         service.register(name, *wanted[name], configured=True)
-    done = {"new": new, "replaced": changed, "deleted": gone}
-    return [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
+    changes = {"new": new, "replaced": changed, "deleted": gone}
+    return [f"{kind}: {', '.join(names)}" for kind, names in changes.items() if names]
 
 
 def _shared_budget(config: ServeConfig, state: State) -> SharedBudget | None:

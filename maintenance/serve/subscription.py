@@ -17,7 +17,7 @@ KEEPALIVE_S = 15.0
 
 @dataclass(eq=False)
 class Subscription:
-    """One client that reads the answers of one query."""
+    """The connection of a client that reads the answers of a query."""
 
     answers: AnswerLog
     query: str

@@ -1,8 +1,8 @@
-"""What queries call for the first time is compiled, or read from the disk, before anybody waits for it.
+"""Warm-up of a service: compile, or load from the disk, what queries call first.
 
-A kernel takes a second to compile once for an installation, and some hundredths of one to load in every process. A
-service that found that out at its first elements would answer them seconds late. So a small one runs first, in a
-directory that goes: elements, windows, joins, views, answers, ids that are freed.
+A kernel takes a second to compile once per installation, and some hundredths of a second to load in every process. To
+answer its first elements in time, a service first runs a small one in a temporary directory: elements, windows,
+joins, views, answers, freed ids.
 """
 
 import gc
@@ -22,12 +22,12 @@ from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
 
-STREAM, OTHER, SOURCE = "urn:warm:posts", "urn:warm:places", "urn:warm:users"
+STREAM, IDLE_STREAM, SOURCE = "urn:warm:posts", "urn:warm:places", "urn:warm:users"
 BEGIN, STEP, STEPS, TOPICS, USERS = 1_000_000_000_000, 1_000, 6, 3, 7
-MANY = SWEEP_FROM_SPELLINGS + 1
-"""New terms that make ids be freed."""
+ENOUGH_TERMS = SWEEP_FROM_SPELLINGS + 1
+"""So many new terms make the dictionary free ids."""
 POST = "?post <urn:warm:topic> ?topic ; <urn:warm:by> ?user"
-ASKED = f"SERVICE <{SOURCE}> {{ ?user <urn:warm:followers> ?n }}"
+PATTERN_OF_SOURCE = f"SERVICE <{SOURCE}> {{ ?user <urn:warm:followers> ?n }}"
 TIME, COUNT, NOW = "RANGE PT2S STEP PT1S", "ELEMENTS 4 STEP 2", "NOW"
 PATTERNS = {
     "single": ("?post", TIME, "?post <urn:warm:topic> <urn:warm:t0>", ""),
@@ -40,17 +40,17 @@ PATTERNS = {
     "moving": ("?topic (COUNT(?post) AS ?posts)", COUNT, POST, "GROUP BY ?topic"),
     "instants": ("?post ?topic", NOW, POST, ""),
 }
-"""What is shown, of which window, of which pattern, in which groups."""
+"""Of each query the projection, the window, the pattern and the grouping."""
 FROM_VIEW = ("fresh", "summed")
 
 
 @cache
 def warm_up() -> None:
-    """Once in a process; what is there then is not looked at again by every collection of garbage."""
+    """Run the small service, once in a process, and exempt what is there then from garbage collections."""
     with TemporaryDirectory(prefix="freshkeeper-") as place, closing(_small_service(Path(place))) as service:
         number = 0
         for step in range(STEPS):
-            for stream, many in ((STREAM, 50), (OTHER, MANY if step == STEPS // 2 else 1)):
+            for stream, many in ((STREAM, 50), (IDLE_STREAM, ENOUGH_TERMS if step == STEPS // 2 else 1)):
                 service.push(stream, b"".join(_posts(number, many, BEGIN + step * STEP)))
                 number += many
             service.settled()
@@ -59,7 +59,7 @@ def warm_up() -> None:
 
 
 def warm_up_if_possible(tell: Callable[[str], None]) -> None:
-    """A service serves also where there is no room for another one; then that is said."""
+    """Warm up; report if it fails, as on a full disk: the service works without."""
     try:
         warm_up()
     except (OSError, FreshkeeperError) as error:
@@ -70,7 +70,7 @@ def _small_service(place: Path) -> QueryService:
     (place / "users.ttl").write_text("".join(f"<urn:warm:u{n}> <urn:warm:followers> {n} . " for n in range(USERS)))
     source = {"data": str(place / "users.ttl"), "volatile": "urn:warm:followers"}
     queries = {f"{name}-{operator}": _query(name, operator) for name in PATTERNS for operator in ("RSTREAM", "ISTREAM")}
-    given = {"streams": [STREAM, OTHER], "sources": {SOURCE: source}, "queries": queries, "budget": 3}
+    given = {"streams": [STREAM, IDLE_STREAM], "sources": {SOURCE: source}, "queries": queries, "budget": 3}
     config = validated(ServeConfig, {**given, "state": str(place / "state"), "audit": 0.1})
     status, look_ups = Status(), LookUps()
     service = start(config, [status.observe, look_ups.observe])
@@ -80,7 +80,7 @@ def _small_service(place: Path) -> QueryService:
 
 def _query(name: str, operator: str) -> str:
     shown, window, pattern, groups = PATTERNS[name]
-    asked = ASKED if name in FROM_VIEW else ""
+    asked = PATTERN_OF_SOURCE if name in FROM_VIEW else ""
     return (
         f"REGISTER {operator} <urn:warm:out> AS SELECT {shown} FROM NAMED WINDOW <urn:warm:w> ON <{STREAM}> [{window}] "
         f"{{ WINDOW <urn:warm:w> {{ {pattern} }} {asked} }} {groups}"

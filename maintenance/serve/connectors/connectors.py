@@ -1,4 +1,4 @@
-"""All connectors of a service, opened and closed with it."""
+"""The connectors of a service, opened and closed with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

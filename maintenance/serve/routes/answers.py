@@ -40,7 +40,7 @@ class AnswersParameters(Parameters):
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
 async def answers(context: AppContext, request: Request, parameters: AnswersParameters) -> Response:
     """Stream the answers of a query from now on, or after an instant, as lines of JSON or server-sent events."""
-    one = context.service.queries.named(parameters.name)
+    one = context.service.queries.find(parameters.name)
     context.check_room()
     subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
     events = accepts(request, EVENTS)
@@ -78,7 +78,7 @@ async def socket(context: AppContext, websocket: WebSocket) -> None:
     try:
         context.guard.check(websocket, Role.READ)
         parameters = validated(AnswersParameters, {**websocket.query_params, **websocket.path_params})
-        one = context.service.queries.named(parameters.name)
+        one = context.service.queries.find(parameters.name)
         context.check_room()
     except Exception as error:
         await websocket.send_denial_response(await problem_response(websocket, error))

@@ -1,4 +1,4 @@
-"""What process managers and monitors ask: alive, ready, and numbers for Prometheus."""
+"""Health checks and metrics, for process managers and Prometheus."""
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response

@@ -53,7 +53,7 @@ class QueryStatus(BaseModel):
 
 
 class QueriesStatus(BaseModel):
-    """All registered queries."""
+    """The registered queries."""
 
     queries: list[QueryStatus]
 
@@ -82,13 +82,13 @@ async def register(context: AppContext, request: Request, parameters: TextParame
 @operation("GET", "/queries/{name}", gives=QueryStatus)
 async def query(context: AppContext, parameters: QueryParameters) -> Response:
     """Return a query: its text, its state, and its last evaluation."""
-    return json_response(query_as_json(context, context.service.queries.named(parameters.name)))
+    return json_response(query_as_json(context, context.service.queries.find(parameters.name)))
 
 
 @operation("GET", "/queries/{name}/explain")
 async def explain(context: AppContext, parameters: QueryParameters) -> Response:
     """Explain a query: its windows, how its SERVICE patterns split, its evaluator and plan."""
-    service, one = context.service, context.service.queries.named(parameters.name)
+    service, one = context.service, context.service.queries.find(parameters.name)
     return json_response(await asyncio.to_thread(service.queries.explained, one))
 
 

@@ -50,13 +50,13 @@ class SourceStatus(BaseModel):
 
 
 class SourcesStatus(BaseModel):
-    """All sources of the service."""
+    """The sources of the service."""
 
     sources: list[SourceStatus]
 
 
 class AuditParameters(Parameters):
-    """How many audits a client requests."""
+    """The number of audits that a client requests."""
 
     limit: int = Field(default=100, ge=1, le=MAX_AUDITS, description="the number of audits, the last ones")
 

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.serve.status_feed import POLL_INTERVAL_S
 
 
 class StatusParameters(Parameters):
-    """How much of the history a client requests."""
+    """The history that a client requests."""
 
     history: int = Field(
         default=0, ge=0, le=HISTORY_SIZE, description="the number of past evaluations to return, in columns"

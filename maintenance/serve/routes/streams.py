@@ -68,7 +68,7 @@ class Receipt(BaseModel):
 
 
 class StreamsStatus(BaseModel):
-    """All streams, the watermark, and what waits to be evaluated."""
+    """The streams, the watermark, and what waits to be evaluated."""
 
     streams: list[str]
     watermark: int | None = Field(description="event time up to which all elements are there, in milliseconds")

@@ -31,7 +31,7 @@ class LookUpParameters(Parameters):
     etags: str = Field(default="", alias="If-None-Match", description="the ETag of the last response")
 
 
-class Entry(BaseModel):
+class CachedEntry(BaseModel):
     """A cached entry with its age and the probability that it is still right."""
 
     entry: str = Field(description="its key")
@@ -46,7 +46,7 @@ class ViewEntries(BaseModel):
     """The entries of one view."""
 
     queries: list[str] = Field(description="the queries that have the view")
-    entries: list[Entry]
+    entries: list[CachedEntry]
 
 
 class LookUpResult(BaseModel):

@@ -77,14 +77,13 @@ def test_a_directory_without_configs_is_said(tmp_path: Path) -> None:
 
 @pytest.fixture
 def reloaded(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path,
 ) -> Iterator[tuple[Callable[..., tuple[str, dict[str, str]]], AppContext]]:
     """Reads the config again, and gives what is told and the queries that there are."""
-    monkeypatch.setattr("freshkeeper.maintenance.serve.reloading.OF_DIRECTORY", 100)
     config = read_config(place, {})
     told: list[str] = []
     context = opened(config, Guard(None, None))
-    reloading = Reloading(place, {}, config, context, "127.0.0.1", told.append)
+    reloading = Reloading(place, {}, config, context, "127.0.0.1", told.append, directory_interval_s=0.1)
 
     def again() -> tuple[str, dict[str, str]]:
         reloading.read()
