@@ -19,7 +19,7 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.maintenance.base.kinds import Kind
-from freshkeeper.maintenance.cache.budget.answer_checks import AnswerChecks, observed
+from freshkeeper.maintenance.cache.answer_checks import AnswerChecks, observed
 from freshkeeper.maintenance.cache.budget.audit import Auditor, Draws
 from freshkeeper.maintenance.cache.budget.controller import AUDITS
 from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule, Ledger, rule_of
@@ -27,15 +27,15 @@ from freshkeeper.maintenance.cache.budget.selection import check_handles, check_
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.budget.target_income import TargetIncome, ledger_of
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
-from freshkeeper.maintenance.cache.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
-from freshkeeper.maintenance.cache.demand.window_demand import WindowDemand
 from freshkeeper.maintenance.cache.evaluation import Answers, Decision, Evaluation, Join, Prospect, Record, Refreshes
+from freshkeeper.maintenance.cache.late_refreshes import LateRefreshes
+from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
-from freshkeeper.maintenance.cache.view.late_refreshes import LateRefreshes
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
-from freshkeeper.maintenance.cache.view.view_writer import ViewWriter
+from freshkeeper.maintenance.cache.view_writer import ViewWriter
+from freshkeeper.maintenance.cache.window_demand import WindowDemand
 from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Order
 from freshkeeper.maintenance.fetching.fetcher import Fetcher

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
-from freshkeeper.maintenance.cache.budget.target_news import daily
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.target_news import daily
 from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 from freshkeeper.maintenance.observe.metrics_server import Links, MetricsServer
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers

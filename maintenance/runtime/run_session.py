@@ -7,9 +7,9 @@ from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
-from freshkeeper.maintenance.cache.budget.target_news import target_news
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.target_news import target_news
 from freshkeeper.maintenance.engine.automaton.matched_queries import MatchedQueries
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine

@@ -1,1 +1,1 @@
-"""What windows need now and later: counts per lookup key, the maintenance graph, and rounds built from both."""
+"""What windows need now and later: counts per lookup key, and the maintenance graph."""

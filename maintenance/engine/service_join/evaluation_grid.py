@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import gcd
 
-from freshkeeper.maintenance.cache.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.engine.window_content import Content
 from freshkeeper.maintenance.query.model import Query, Report, WindowKind
 

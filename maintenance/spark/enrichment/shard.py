@@ -22,9 +22,9 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
 from freshkeeper.maintenance.cache.demand.adjacency import Rows
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
-from freshkeeper.maintenance.cache.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.cache.evaluation import Join
+from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.cache.view.changes import Beliefs
 from freshkeeper.maintenance.cache.view.learned import exponential
 from freshkeeper.maintenance.cache.view.local_view import View

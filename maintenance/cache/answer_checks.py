@@ -11,7 +11,7 @@ from freshkeeper.maintenance.cache.budget.audit import Audit, Auditor, Draws, Sa
 from freshkeeper.maintenance.cache.budget.controller import Observed
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
 from freshkeeper.maintenance.cache.evaluation import Decision, Join, Prospect, Refreshes
-from freshkeeper.maintenance.cache.view.view_writer import ViewWriter
+from freshkeeper.maintenance.cache.view_writer import ViewWriter
 from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 from freshkeeper.policies.base import NEVER, Budget
 

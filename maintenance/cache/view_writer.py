@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ids
-from freshkeeper.maintenance.cache.demand.window_demand import WindowDemand
 from freshkeeper.maintenance.cache.view.changes import ChangeModel, Evidence
 from freshkeeper.maintenance.cache.view.local_view import View
+from freshkeeper.maintenance.cache.window_demand import WindowDemand
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded
 from freshkeeper.policies.base import Policy, Results
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.cache.evaluation import Decision, Refreshes
-from freshkeeper.maintenance.cache.view.view_writer import ViewWriter
+from freshkeeper.maintenance.cache.view_writer import ViewWriter
 from freshkeeper.maintenance.fetching.endpoint import Late
 
 LONGEST_WAIT = 1_000
