@@ -3,15 +3,25 @@
 One bad key fails all keys of its request. The keys of a failed request may next be in requests of half as many, until
 the bad key is alone. A key that fails alone is left out of 1, 3, 7, ... orders, and is asked for alone until the source
 answers it. Orders are counted rather than seconds, so that a replay does what the run did.
+
+A source that is down fails every key, and no key is to blame. Sources over a network have a breaker for that. With
+`expects_outages`, one key is asked for now and then while nothing is answered, and when the source is back, each answer
+ends the back-off of a few keys that failed meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.fetching.endpoint import EntryId
 
 LONGEST_BACKOFF = 256
 """Orders after which a key that failed is asked for again at the latest."""
+OUTAGE_KEYS = 5
+"""Different keys that failed with no answer in between: more are taken for an outage of the source."""
+ORDERS_PER_PROBE = 4
+"""In an outage one key may be asked for in every fourth order: good keys that were not asked for yet have the others."""
+RELEASED_PER_ANSWER = 2
+"""Keys whose back-off ends with each answer after an outage: soon all, if the source is well, and few, if they fail."""
 UNLIMITED = 1 << 62
 """Keys of a request that may hold any number."""
 
@@ -32,9 +42,16 @@ class KeyFailures:
 class KeyBackoff:
     """The keys of one source that failed, over its orders."""
 
+    expects_outages: bool = False
     order: int = 0
     """the number of the order that is carried out"""
     _failures: dict[EntryId, KeyFailures] = field(default_factory=dict)
+    _since_answer: dict[EntryId, None] = field(default_factory=dict)
+    """keys that failed since the source last answered"""
+    _to_release: list[EntryId] = field(default_factory=list)
+    """keys that failed in an outage that is over"""
+    _probe: tuple[int, EntryId] | None = None
+    """an order, and the key that it may ask for though it is in back-off"""
 
     def __bool__(self) -> bool:
         """Whether any key has failed; if none has, there is nothing to look up."""
@@ -46,6 +63,10 @@ class KeyBackoff:
         if self.order % LONGEST_BACKOFF == 0:
             oldest = self.order - LONGEST_BACKOFF
             self._failures = {entry: one for entry, one in self._failures.items() if one.until > oldest}
+        following = self.order + 1
+        if len(self._since_answer) >= OUTAGE_KEYS and following % ORDERS_PER_PROBE == 0:
+            soonest = min(self._failures, key=lambda entry: self._failures[entry].until)
+            self._probe = following, soonest
 
     def limit(self, entry: EntryId, batch: int) -> int:
         """Return how many keys a request may hold that has this one."""
@@ -55,11 +76,16 @@ class KeyBackoff:
     def orders_left(self, entry: EntryId) -> int:
         """Return in how many orders from now the key is asked for again; 0 is now."""
         failures = self._failures.get(entry)
-        return 0 if failures is None else max(0, failures.until - self.order)
+        if failures is None or (self.order, entry) == self._probe:
+            return 0
+        return max(0, failures.until - self.order)
 
     def keys_in_backoff(self) -> Iterator[EntryId]:
         """Return the keys that the next order leaves out."""
-        return (entry for entry, one in self._failures.items() if one.until > self.order + 1)
+        following = self.order + 1
+        for entry, one in self._failures.items():
+            if one.until > following and (following, entry) != self._probe:
+                yield entry
 
     def request_failed(self, entries: Sequence[EntryId]) -> None:
         """Note that a request failed, and that fewer of its keys may succeed."""
@@ -78,8 +104,22 @@ class KeyBackoff:
         """Note that these keys were answered."""
         for entry in entries:
             self._failures.pop(entry, None)
+        if len(self._since_answer) >= OUTAGE_KEYS:
+            self._to_release = list(self._since_answer)
+        self._since_answer.clear()
+        for _ in range(RELEASED_PER_ANSWER if self._to_release else 0):
+            self._release(self._to_release.pop(0))
+            if not self._to_release:
+                break
+
+    def _release(self, entry: EntryId) -> None:
+        failures = self._failures.get(entry)
+        if failures is not None:
+            self._failures[entry] = replace(failures, until=self.order)
 
     def _note(self, entry: EntryId, limit: int) -> None:
         failures = self._failures.get(entry)
         alone = 1 if failures is None else failures.alone + 1
         self._failures[entry] = KeyFailures(limit, alone, self.order + min(2**alone, LONGEST_BACKOFF))
+        if self.expects_outages:
+            self._since_answer[entry] = None

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
 from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, Endpoint, Expanded, Fetched, Key, Price, Remote
 from freshkeeper.maintenance.fetching.event_loop import submit_to_background_loop
 from freshkeeper.maintenance.fetching.executors import InlineExecutor, SubmittingExecutor
@@ -64,6 +65,7 @@ def fetcher_of(source: SourceLike) -> Fetcher:
         price_of_misses=None if expand is None else replace(price, batch=1),
         room=None if room is None else _with_instant(room, 1),
         unlimited_batch=_states_cost(source),
+        backoff=KeyBackoff(expects_outages=True),
     )
 
 

@@ -77,8 +77,6 @@ class KeyFetcher(Generic[S]):
     _in_flight: set[EntryId] = field(default_factory=set)
     _late: list[SentRequest] = field(default_factory=list)
     """requests of earlier orders whose replies were not there in time"""
-    _ordered: frozenset[EntryId] = frozenset()
-    """the keys of the order that is being carried out"""
     _reserved: int = 0
     _lock: Lock = field(default_factory=Lock)
     """guards back-off and what is in flight: single requests are sent from any thread"""
@@ -125,8 +123,8 @@ class KeyFetcher(Generic[S]):
         return min(planned_cost(self, order), order.allowance)
 
     def is_fetching(self, entry: EntryId) -> bool:
-        """Return whether a request for a key is in flight, or will be sent by the order that is being carried out."""
-        return entry in self._ordered or entry in self._in_flight
+        """Return whether a request for a key is in flight."""
+        return entry in self._in_flight
 
     def deliver(self, order: Order) -> Delivery:
         """Carry out an order and wait for it."""
@@ -149,7 +147,6 @@ class KeyFetcher(Generic[S]):
         outcomes: dict[EntryId, Outcome] = {}
         late: list[Late] = []
         requests = self.plan(wanted, order.now, outcomes)
-        self._ordered = frozenset(wanted)
         while True:
             overdue = min(until, self.clock() + self.executor.deadline)
             sent = self._send(requests, bill.affordable_tries(requests), overdue)
@@ -174,7 +171,6 @@ class KeyFetcher(Generic[S]):
             requests = self.plan(failed, order.now, outcomes) if self.halves_at_once and failed else []
             if not requests or bill.affordable_tries(requests) < 1 or self.clock() >= until:
                 break
-        self._ordered = frozenset()
         self.requests += bill.requests
         return Delivery(
             cast("list[Copy]", [outcomes[Kind.COPY, key] for key in order.keys]),
