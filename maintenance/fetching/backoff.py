@@ -19,7 +19,7 @@ LONGEST_BACKOFF = 256
 OUTAGE_KEYS = 5
 """Different keys that failed with no answer in between: more are taken for an outage of the source."""
 ORDERS_PER_PROBE = 4
-"""In an outage one key may be asked for in every fourth order: good keys that were not asked for yet have the others."""
+"""In an outage one key may be asked for in every fourth order; the others are for keys that were not asked for yet."""
 RELEASED_PER_ANSWER = 2
 """Keys whose back-off ends with each answer after an outage: soon all, if the source is well, and few, if they fail."""
 UNLIMITED = 1 << 62

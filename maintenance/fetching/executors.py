@@ -8,12 +8,10 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any, ClassVar, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from freshkeeper.maintenance.fetching.endpoint import NO_FAILURE, error_text
-from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.fetching.requests import NOT_PAID, FetchReply, FetchRequest, Replied, reply_of_failure
 
 
@@ -42,19 +40,7 @@ class InlineExecutor:
         """All replies are there when `send` returns."""
 
 
-class Submitted(Protocol):
-    """A future, of whatever kind."""
-
-    def done(self) -> bool:
-        """Return whether the result is there."""
-        ...
-
-    def result(self) -> Any:
-        """Return the result, or raise what the call raised."""
-        ...
-
-
-Submit = Callable[[Callable[[FetchRequest], Any], FetchRequest], Submitted]
+Submit = Callable[[Callable[[FetchRequest], Any], FetchRequest], "Future[Any]"]
 """Runs `fetch(request)` now or later, as the `submit` of a thread pool does."""
 
 
@@ -63,8 +49,7 @@ class SubmittedRequest:
     """A request that runs elsewhere."""
 
     request: FetchRequest
-    answer: Submitted
-    limiter: RateLimiter
+    answer: "Future[FetchReply]"
 
     def done(self) -> bool:
         return self.answer.done()
@@ -74,47 +59,30 @@ class SubmittedRequest:
         return 1
 
     def reply(self) -> FetchReply:
-        """Return the reply; what the source raised fails the request and counts for the breaker."""
+        """Return the reply; what the source raised fails the request."""
         try:
-            reply: FetchReply = self.answer.result()
+            return self.answer.result()
         except NO_FAILURE:
             raise
         except CancelledError as error:
-            reply = FetchReply(error=error_text(error), refused=True)
+            return FetchReply(error=error_text(error), refused=True)
         except Exception as error:
-            reply = reply_of_failure(error)
-        if reply.error is None:
-            self.limiter.succeeded()
-        elif reply.sent:
-            self.limiter.failed()
-        return reply
+            return reply_of_failure(error)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class SubmittingExecutor:
-    """Hands every request to `submit`; whoever gave the order waits for the replies in their own way."""
+    """Hands every request to `submit`, as that of a thread pool or of an event loop, and waits for the futures."""
 
-    deadline: ClassVar[float] = math.inf
     submit: Submit
-    limiter: RateLimiter = field(default_factory=RateLimiter)
-    """its breaker leaves a source alone that fails again and again"""
-    parallel: int = 8
-    """requests under way at once that take no thread from the next order"""
-    blocks: bool = False
-    """whether `wait` waits; if not, whoever resumes the order has waited"""
     clock: Callable[[], float] = time.monotonic
-    _running: list[SubmittedRequest] = field(default_factory=list)
-    _lock: Lock = field(default_factory=Lock)
+    deadline: ClassVar[float] = math.inf
 
     def capacity(self) -> float:
-        """Return nothing while the breaker is open or as many requests are under way as may be."""
-        with self._lock:
-            self._running = [one for one in self._running if not one.done()]
-            running = len(self._running)
-        return self.limiter.room() if running < self.parallel else 0
+        return math.inf
 
     def reserve(self, requests: int) -> None:
-        """Capacity is shared with nobody."""
+        """Nothing is limited, so nothing needs to be kept."""
 
     def send(
         self, fetch: Callable[[FetchRequest], Any], requests: Sequence[FetchRequest], tries: float, until: float
@@ -122,21 +90,15 @@ class SubmittingExecutor:
         """Submit the requests that are paid for."""
         sent: list[SubmittedRequest | Replied] = []
         for number, request in enumerate(requests):
-            if number >= tries:
+            if number < tries:
+                sent.append(SubmittedRequest(request, self.submit(fetch, request)))
+            else:
                 sent.append(Replied(request, NOT_PAID))
-                continue
-            self.limiter.take()
-            running = SubmittedRequest(request, self.submit(fetch, request), self.limiter)
-            with self._lock:
-                self._running.append(running)
-            sent.append(running)
         return sent
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
-        """Wait for the replies if this executor blocks."""
-        if self.blocks:
-            timeout = None if until == math.inf else max(0.0, until - self.clock())
-            wait([cast("Future[Any]", one.answer) for one in sent if isinstance(one, SubmittedRequest)], timeout)
+        timeout = None if until == math.inf else max(0.0, until - self.clock())
+        wait([one.answer for one in sent if isinstance(one, SubmittedRequest)], timeout)
 
 
 def _attempt(fetch: Callable[[FetchRequest], Any], request: FetchRequest) -> FetchReply:

@@ -6,9 +6,10 @@ and how many keys it has), `expand(key)` (the cached entries of a lookup key, wh
 itself.
 """
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
@@ -21,6 +22,9 @@ from freshkeeper.maintenance.fetching.executors import InlineExecutor, Submittin
 from freshkeeper.maintenance.fetching.fetcher import Fetcher, RemoteFetcher
 from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.maintenance.fetching.requests import Executor, FetchReply, FetchRequest, Outcome
+
+MAX_CONCURRENCY = 8
+"""Requests of an asynchronous function under way at once, as with sources over a network."""
 
 
 class Fetching(Protocol):
@@ -54,9 +58,7 @@ def fetcher_of(source: SourceLike) -> Fetcher:
     asynchronous = any(inspect.iscoroutinefunction(each) for each in (fetch, expand))
     functions = _with_instant(fetch, 2), None if expand is None else _with_instant(expand, 2)
     price = price or Price()
-    executor: Executor = (
-        SubmittingExecutor(submit_to_background_loop, blocks=True) if asynchronous else InlineExecutor()
-    )
+    executor: Executor = SubmittingExecutor(submit_to_background_loop) if asynchronous else InlineExecutor()
     return KeyFetcher(
         AsyncFunctionSource(*functions) if asynchronous else FunctionSource(*functions),
         price,
@@ -102,9 +104,14 @@ class FunctionSource:
 class AsyncFunctionSource(FunctionSource):
     """Values by key from functions of which at least one is asynchronous; for executors that await them."""
 
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENCY))
+
     async def fetch(self, request: FetchRequest) -> FetchReply:  # type: ignore[override]
-        found = self._call(request)
-        return self._reply(request, await found if inspect.isawaitable(found) else found)
+        async with self.free:
+            found = self._call(request)
+            if inspect.isawaitable(found):
+                found = await found
+            return self._reply(request, found)
 
 
 def _states_cost(source: Any) -> bool:

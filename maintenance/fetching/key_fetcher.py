@@ -64,10 +64,6 @@ class KeyFetcher(Generic[S]):
     """why a key cannot be asked for, if it cannot"""
     unlimited_batch: bool = False
     """whether one fetch takes all keys to refresh, because the source makes requests of them itself"""
-    halves_at_once: bool = True
-    """whether a refused request is sent again in halves by the same order, or by the next ones"""
-    avoids_in_flight: bool = False
-    """whether keys in flight count as in back-off, so that nobody chooses them"""
     learns_pages: bool = False
     """whether a reply is gathered from pages; how many it takes is then learned"""
     clock: Callable[[], float] = time.monotonic
@@ -109,11 +105,10 @@ class KeyFetcher(Generic[S]):
 
     def keys_in_backoff(self) -> Iterable[EntryId]:
         """Return the keys that the next order would leave out because they failed not long ago."""
-        in_flight = self._in_flight if self.avoids_in_flight else ()
-        if not self.backoff and not in_flight:
+        if not self.backoff:
             return ()
         with self._lock:
-            return [*self.backoff.keys_in_backoff(), *in_flight]
+            return list(self.backoff.keys_in_backoff())
 
     def cost_at_most(self, order: Order) -> float:
         """Return the most that an order may have cost of which nobody knows what came."""
@@ -168,7 +163,7 @@ class KeyFetcher(Generic[S]):
                 if refused and len(request.keys) > 1:
                     failed += request.entries
             self._learn_pages(sent, replies)
-            requests = self.plan(failed, order.now, outcomes) if self.halves_at_once and failed else []
+            requests = self.plan(failed, order.now, outcomes) if failed else []
             if not requests or bill.affordable_tries(requests) < 1 or self.clock() >= until:
                 break
         self.requests += bill.requests
@@ -207,13 +202,6 @@ class KeyFetcher(Generic[S]):
                 part = entries[start : start + limit]
                 requests.append(FetchRequest(kind, [key for _, key in part], now, entries=part))
         return requests
-
-    def start(self, kind: Kind, keys: Sequence[Key], now: int, executor: Executor) -> SentRequest:
-        """Send one request outside of orders, in whatever state its keys are; `settle` takes its reply."""
-        request = FetchRequest(kind, keys, now)
-        self.note_sent([request])
-        (sent,) = executor.send(self.source.fetch, [request], math.inf, math.inf)
-        return sent
 
     def note_sent(self, requests: Iterable[FetchRequest]) -> None:
         """Note that these requests are in flight until `settle` takes their replies."""

@@ -13,12 +13,10 @@ from fragment_sites import FragmentSite
 from pyoxigraph import Literal, NamedNode, Quad
 from servers import Documents, Oxigraph, Proxy
 
-from freshkeeper import Fetched, InMemory, Learned, Manager, Source, WindowSpec
+from freshkeeper import Enricher, Fetched, InMemory, Learned, Manager, Source, WindowSpec
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse
 from freshkeeper.maintenance.base.errors import EndpointError
 from freshkeeper.maintenance.cache.view.schedule import FixedSchedule
-from freshkeeper.maintenance.enricher.callers import in_this_thread
-from freshkeeper.maintenance.enricher.lookup_source import LookupSource, row_fetcher
 from freshkeeper.maintenance.fetching.endpoint import Key, Price
 from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
@@ -139,10 +137,6 @@ def fragments(open_until: ExitStack) -> KeyFetcher[Any]:
     return over_http(open_until, fragments=site.url)
 
 
-def lookup(open_until: ExitStack) -> KeyFetcher[Any]:
-    return row_fetcher(LookupSource(check), in_this_thread, Price())
-
-
 def simulated(open_until: ExitStack) -> KeyFetcher[Any]:
     numbers = np.arange(len(NAMES), dtype=np.int32)
     schedule = FixedSchedule(np.full(numbers.size, 5000), np.zeros(numbers.size, np.int64))
@@ -159,7 +153,6 @@ def function(asked: Callable[..., Any], open_until: ExitStack) -> KeyFetcher[Any
 KINDS: dict[str, tuple[Callable[[ExitStack], KeyFetcher[Any]], Callable[[str], Key]]] = {
     "function": (partial(function, check), str),
     "async function": (partial(function, check_later), str),
-    "lookup": (lookup, str),
     "sparql": (sparql, node),
     "json": (json_documents, node),
     "embedded": (lambda _: pattern(Transport.in_process(Refusing(quads()))), node),
@@ -208,6 +201,23 @@ def test_a_function_behind_a_manager_backs_off(policy: str) -> None:
             manager.evaluate(now, [(now, name) for name in names])
         assert asked.total() == budget * evaluations
         assert sum(asked[name] for name in names if name.startswith("bad")) <= most
+
+
+def test_a_lookup_behind_an_enricher_backs_off() -> None:
+    """The enricher has an engine of its own, with back-off by its clock."""
+    asked: Counter[str] = Counter()
+    now = [0]
+
+    def lookup(keys: list[str]) -> dict[str, int]:
+        asked.update(keys)
+        return check(keys)
+
+    with Enricher(lookup, "1/s", background=False, clock=lambda: now[0]) as enricher:
+        for second in range(60):
+            now[0] = 1000 * second
+            assert enricher.get("bad0").error
+            assert enricher.get("good0").value == 1
+    assert asked["bad0"] <= 8
 
 
 def test_after_an_outage_all_keys_are_soon_asked_for_again() -> None:

@@ -1,5 +1,6 @@
 """Sources as people write them: what suffices, what may be said beside it, and what goes wrong."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -52,6 +53,20 @@ def test_so_is_an_object_whose_fetch_wants_to_know_the_instant() -> None:
             return dict.fromkeys(keys, now)
 
     assert values(managed(Clock()).evaluate(1000, [(900, "a")])) == {"a": 1000}
+
+
+def test_an_asynchronous_function_is_a_source_whose_requests_are_under_way_together() -> None:
+    met = []
+
+    async def fetch(keys: list[str]) -> dict[str, str]:
+        met.append(keys)
+        while len(met) < 3:  # no request is answered before all three were sent
+            await asyncio.sleep(0.001)
+        return {key: key.upper() for key in keys}
+
+    evaluation = managed(fetch).evaluate(1000, [(900, "a"), (950, "b"), (960, "c")])
+    assert values(evaluation) == {"a": "A", "b": "B", "c": "C"}
+    assert evaluation.record.requests == 3
 
 
 def test_a_method_of_something_built_in_is_a_source_too() -> None:
