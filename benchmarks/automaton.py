@@ -33,7 +33,7 @@ from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
-from freshkeeper.maintenance.outputs.output import NdJson, chunks
+from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.runtime.embedded_query import run

@@ -23,7 +23,7 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.id_rows import IdRows
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.outputs.output import NdJson, chunks
+from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.timed_lines import TimedLines

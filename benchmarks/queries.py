@@ -20,7 +20,7 @@ from stopwatch import ratios, seconds, show
 from freshkeeper.maintenance.base.terms import term_json
 from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.outputs.delivery import Delivery
+from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
@@ -50,7 +50,7 @@ def engine(path: Path, out: Path, kind: EvaluatorKind = EvaluatorKind.AUTO) -> i
     """From file to NDJSON; returns the number of lines."""
     count = 0
     with out.open("w", encoding="utf-8") as file:
-        delivery = Delivery.begin(file, "ndjson")
+        delivery = ResultSink.begin(file, "ndjson")
         for result in run(build(parse(JOIN), evaluator=kind), {"http://e/s": TimedLines.file(path)}):
             delivery.put(result)
             count += 1

@@ -18,7 +18,7 @@ from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.outputs.delivery import Delivery
+from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
@@ -58,7 +58,7 @@ def timed(kind: EvaluatorKind, path: Path, out: Path, quads: list[ox.Quad]) -> t
     gc.collect()  # what the run before has left is not this one's
     began = time.process_time()
     with out.open("w", encoding="utf-8") as file:
-        delivery = Delivery.begin(file, "ndjson")
+        delivery = ResultSink.begin(file, "ndjson")
         for result in run(query, {"urn:stream": TimedLines.file(path)}):
             answers += len(result.answers)
             delivery.put(result)
@@ -69,7 +69,7 @@ def timed(kind: EvaluatorKind, path: Path, out: Path, quads: list[ox.Quad]) -> t
 def writing(results: list[Result], out: Path) -> float:
     """Answers a CPU second, written again by a writer that knows their terms."""
     with out.open("w", encoding="utf-8") as file:
-        delivery = Delivery.begin(file, "ndjson")
+        delivery = ResultSink.begin(file, "ndjson")
         for result in results:
             delivery.put(result)
         began = time.process_time()

@@ -34,14 +34,14 @@ def match(
     Example: `freshkeeper match queries/ --stream http://example.org/building/readings=readings.nq > found.ndjson`
     """
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
-    from freshkeeper.maintenance.outputs.delivery import Delivery
+    from freshkeeper.maintenance.outputs.result_sink import ResultSink
     from freshkeeper.maintenance.runtime.query_files import named
 
     files = pairs("stream", stream)
     read = {name: _parsed(file, list(files)) for name, file in named(queries).items()}
     patterns = PatternSet.of(read, most=most)
     inputs = _inputs(patterns, files, duration("delay", delay, to_delay) or 0, on_error)
-    out, found, told = Delivery.begin(sys.stdout, "ndjson"), 0, set[str]()
+    out, found, told = ResultSink.begin(sys.stdout, "ndjson"), 0, set[str]()
     for matches in patterns.over(inputs):
         found += len(matches)
         for name in set(patterns.cut) - told:

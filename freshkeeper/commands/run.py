@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from inspect import Parameter
 
     from freshkeeper.maintenance.engine.service_join.maintenance_settings import Observer
-    from freshkeeper.maintenance.outputs.delivery import AnswerFiles, Delivery
-    from freshkeeper.maintenance.outputs.sender import SentOut
+    from freshkeeper.maintenance.outputs.result_sink import AnswerFiles, ResultSink
+    from freshkeeper.maintenance.outputs.sender import SenderSink
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.runtime.run_config import RunConfig
     from freshkeeper.maintenance.runtime.run_session import Session
@@ -180,19 +180,19 @@ def _session(
     )
 
 
-def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
+def answers_of(session: "Session") -> "ResultSink | AnswerFiles | SenderSink":
     """Return the destination of a run's answers."""
-    from freshkeeper.maintenance.outputs.delivery import AnswerFiles, Delivery
-    from freshkeeper.maintenance.outputs.sender import Sender, SentOut
+    from freshkeeper.maintenance.outputs.result_sink import AnswerFiles, ResultSink
+    from freshkeeper.maintenance.outputs.sender import AnswerSender, SenderSink
 
     config = session.config
     empty = config.empty or not config.several
     if config.output is not None:
-        output = config.output.opened(Path(config.state or ".") / "dead-letters.ndjson")
-        return SentOut(Sender(output, session.tell), empty)
+        output = config.output.open_receiver(Path(config.state or ".") / "dead-letters.ndjson")
+        return SenderSink(AnswerSender(output, session.tell), empty)
     if config.out is not None:
         return AnswerFiles(config.out, config.format, session.before, empty)
-    return Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn, empty)
+    return ResultSink.begin(sys.stdout, config.format, resumed=session.goes_on, partial=session.torn, empty=empty)
 
 
 def _result_notes(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":

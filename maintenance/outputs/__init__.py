@@ -1,1 +1,1 @@
-"""Where answers go beside standard output: topics, webhooks, files that rotate."""
+"""Receivers of answers: standard output, files, topics and webhooks, and the formats of results."""

@@ -1,8 +1,8 @@
 """kafka://broker:9092/TOPIC: each answer is a message; the extra is `kafka`.
 
-The key is the query, so its answers are in one partition and in order; the header `id` is the query and the instant.
-The producer is idempotent: what it sends again by itself is there once. What a killed process had sent and not noted
-is sent again by the next, with the same id.
+The key is the query, so that its answers are in one partition and in order; the header `id` is the query and the
+instant. The producer is idempotent: messages that it sends again are stored once. Messages that a killed process had
+sent without noting it are sent again by the next process, with the same id.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.outputs.sender import Answer
+from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import LostError, options_of
 from freshkeeper.maintenance.streams.live.kafka import KafkaPlace, error_message
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 HOW = "write kafka://broker:9092/TOPIC"
-PATIENCE = 30.0
-"""Seconds until what could not be sent is told, and tried anew."""
+FLUSH_TIMEOUT_S = 30.0
 
 
 class KafkaOutput:
-    """Puts answers into one topic of Kafka."""
+    """A producer of answers to one Kafka topic."""
 
     def __init__(self, url: str) -> None:
         import confluent_kafka  # noqa: F401
@@ -33,34 +32,42 @@ class KafkaOutput:
         self._producer: Producer | None = None
         self._failures: list[str] = []
 
-    def put(self, answers: Sequence[Answer]) -> None:
-        """Send them all; LostError says that brokers do not have all of them in time."""
-        producer = self._begun()
+    def put(self, answers: Sequence[AnswerLine]) -> None:
+        """Send all answers; raise LostError if the brokers do not have all of them in time."""
+        producer = self._connect()
         self._failures = []
-        for one in answers:
-            headers: list[tuple[str, str | bytes | None]] = [("id", one.id), ("t", str(one.t))]
-            while True:
-                try:
-                    producer.produce(
-                        self._place.topic, one.line.rstrip(b"\n"), key=one.query, headers=headers,
-                        on_delivery=self._delivered,
-                    )  # fmt: skip
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        left = producer.flush(PATIENCE)
-        if left or self._failures:
-            why = self._failures[0] if self._failures else f"{left} messages wait for the broker"
-            producer.purge()
-            producer.flush(1)
-            self._producer = None  # its messages have a hole
-            raise LostError(why)
+        for answer in answers:
+            self._produce(producer, answer)
+        left = producer.flush(FLUSH_TIMEOUT_S)
+        if not left and not self._failures:
+            return
+        failure = f"{left} messages wait for the broker"
+        if self._failures:
+            failure = self._failures[0]
+        producer.purge()
+        producer.flush(1)
+        self._producer = None  # purging left a hole in its sequence numbers: an idempotent producer cannot go on
+        raise LostError(failure)
+
+    def _produce(self, producer: "Producer", answer: AnswerLine) -> None:
+        headers: list[tuple[str, str | bytes | None]] = [("id", answer.id), ("t", str(answer.t))]
+        while True:
+            try:
+                producer.produce(
+                    self._place.topic,
+                    answer.line.rstrip(b"\n"),
+                    key=answer.query,
+                    headers=headers,
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:  # the queue is full
+                producer.poll(0.1)
 
     def close(self) -> None:
-        """Let go of it."""
         self._producer = None
 
-    def _begun(self) -> "Producer":
+    def _connect(self) -> "Producer":
         from confluent_kafka import KafkaException, Producer
 
         if self._producer is None:

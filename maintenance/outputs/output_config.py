@@ -1,4 +1,4 @@
-"""What an output is: where answers go, and how."""
+"""The configuration of outputs, to which answers are sent."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -8,30 +8,36 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
-from freshkeeper.maintenance.outputs.sender import Output
+from freshkeeper.maintenance.outputs.sender import Receiver
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 
 WAYS = "kafka://broker:9092/TOPIC, https://host/path, or a file"
 
 
-def _names(written: object) -> object:
-    return [written] if isinstance(written, str) else written
+def _names(value: object) -> object:
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
 class OutputConfig(BaseModel):
-    """One output; beside `to`, what its kind needs."""
+    """An output: its address, and settings for its kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     to: str = Field(description=f"where answers go: {WAYS}")
     queries: Annotated[list[str], BeforeValidator(_names)] = Field(
-        default=[], description="of a service: whose answers; empty: those of all"
+        default=[], description="service: the queries whose answers are sent; default: all"
     )
-    secret: str = Field(default="", description="webhooks: the environment variable with what signs them")
-    tries: Annotated[int, Field(ge=1)] = Field(default=8, description="webhooks: before an answer is a dead letter")
-    dead_letters: Path | None = Field(default=None, description="webhooks: the file for answers that nobody takes")
-    largest: Annotated[int, Field(ge=1)] = Field(default=1 << 26, description="files: bytes before a new one begins")
-    keep: Annotated[int, Field(ge=0)] = Field(default=5, description="files: how many older ones are kept")
+    secret: str = Field(default="", description="webhooks: environment variable with the key that signs them")
+    tries: Annotated[int, Field(ge=1)] = Field(
+        default=8, description="webhooks: attempts before an answer is a dead letter"
+    )
+    dead_letters: Path | None = Field(default=None, description="webhooks: file for answers that are not accepted")
+    largest: Annotated[int, Field(ge=1)] = Field(
+        default=1 << 26, description="files: size in bytes at which a new one begins"
+    )
+    keep: Annotated[int, Field(ge=0)] = Field(default=5, description="files: number of older files to keep")
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -40,8 +46,8 @@ class OutputConfig(BaseModel):
             raise ValueError(f"to: {shown(self.to)!r} is no output: write {WAYS}")
         return self
 
-    def opened(self, dead_letters: Path) -> Output:
-        """The receiver, by what the address begins with."""
+    def open_receiver(self, dead_letters: Path) -> Receiver:
+        """Return the receiver for the kind of the address."""
         if self.to.startswith("kafka://"):
             return KafkaOutput(self.to)
         if "://" in self.to:
@@ -49,14 +55,20 @@ class OutputConfig(BaseModel):
         return RotatingFile(Path(self.to), self.largest, self.keep)
 
 
-def output_of(written: object) -> object:
-    """An address alone is one."""
-    return {"to": written} if isinstance(written, str) and written else written or None
+def output_of(value: object) -> object:
+    """Return the mapping of an output for its address alone."""
+    if isinstance(value, str) and value:
+        return {"to": value}
+    return value or None
 
 
-def placed(place: Path, written: object) -> object:
-    """The same with its files beside a config."""
-    if not isinstance(written, dict):
-        return written
-    files = {key: written[key] for key in ("to", "dead_letters") if isinstance(written.get(key), str)}
-    return written | {key: str(place / file) for key, file in files.items() if file and "://" not in file}
+def placed(place: Path, value: object) -> object:
+    """Return the configuration with its files resolved against a directory."""
+    if not isinstance(value, dict):
+        return value
+    resolved = {}
+    for key in ("to", "dead_letters"):
+        file = value.get(key)
+        if isinstance(file, str) and file and "://" not in file:
+            resolved[key] = str(place / file)
+    return value | resolved

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from freshkeeper.maintenance.base.files import writing
-from freshkeeper.maintenance.outputs.sender import Answer
+from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.state.append_log import truncate_partial_line
 
 
 @dataclass(eq=False)
 class RotatingFile:
-    """A file of answers as lines, which is put aside when it is large."""
+    """A file of answers as lines, which is renamed when it reaches its maximal size."""
 
     path: Path
     largest: int
-    """bytes of one"""
+    """bytes at which a new file begins"""
     keep: int
-    """how many older ones there are at most"""
+    """number of older files to keep"""
 
     def __post_init__(self) -> None:
         with writing(self.path):
@@ -30,21 +30,21 @@ class RotatingFile:
 
     @property
     def name(self) -> str:
-        """The path, as it was written."""
+        """The path as given."""
         return str(self.path)
 
-    def put(self, answers: Sequence[Answer]) -> None:
-        """Append a line for each, at once: what a kill leaves is whole lines but for the last one."""
+    def put(self, answers: Sequence[AnswerLine]) -> None:
+        """Append a line for each answer in one write, so that a crash leaves at most one partial line."""
         with writing(self.path):
-            for one in answers:
+            for answer in answers:
                 with self.path.open("ab", buffering=0) as file:
-                    file.write(one.line)
+                    file.write(answer.line)
                     size = file.tell()
                 if size >= self.largest:
                     self._rotate()
 
     def close(self) -> None:
-        """The file is closed after every line already."""
+        """Do nothing: the file is closed after every line."""
 
     def _rotate(self) -> None:
         self._older(self.keep).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What takes answers, each with an id by which whoever gets one twice knows it."""
+"""Answers on their way to receivers, each with an id by which a receiver recognises duplicates."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.outputs.output import NdJson, chunks
+from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One evaluation, as a line of JSON."""
+class AnswerLine:
+    """The result of one evaluation as a line of JSON."""
 
     query: str
     t: int
@@ -20,68 +20,68 @@ class Answer:
 
     @property
     def id(self) -> str:
-        """The same whenever it is sent again."""
+        """The id, which is the same whenever the answer is sent again."""
         return f"{self.query or 'query'}/{self.t}"
 
 
-class Output(Protocol):
+class Receiver(Protocol):
     """A receiver of answers: a topic, a webhook, a file."""
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
+        """The address for messages, without secrets."""
 
-    def put(self, answers: Sequence[Answer]) -> None:
-        """All of them, in order; when this returns they are there. LostError: not all are, and later they may be."""
+    def put(self, answers: Sequence[AnswerLine]) -> None:
+        """Deliver all answers in order; raise LostError if not all are delivered and another attempt may succeed."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release all resources."""
 
 
 @dataclass(eq=False)
-class Sender:
-    """Gives answers to an output, again and again until it has them."""
+class AnswerSender:
+    """A sender that repeats answers until the receiver has them."""
 
-    output: Output
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    output: Receiver
+    notify: Callable[[str], None] = field(default=lambda _: None)
     backoff: Backoff = field(default_factory=Backoff)
     stopping: threading.Event = field(default_factory=threading.Event)
     sent: int = 0
     failures: int = 0
     failure: str = ""
-    """why it does not take any now"""
+    """why the receiver accepts none now; empty if it does"""
 
-    def send(self, answers: Sequence[Answer]) -> bool:
-        """Whether they are there; they are not if it was stopped before."""
+    def send(self, answers: Sequence[AnswerLine]) -> bool:
+        """Send answers; return False if the sender was stopped before they were delivered."""
         while True:
             try:
                 self.output.put(answers)
             except LostError as error:
                 self.failures += 1
                 if self.failure != str(error):
-                    self.tell(f"answers do not reach {self.output.name}: {error}; trying again")
+                    self.notify(f"answers do not reach {self.output.name}: {error}; trying again")
                 self.failure = str(error)
                 if self.stopping.wait(self.backoff.next()):
                     return False
             else:
                 self.sent += len(answers)
                 if self.failure:
-                    self.tell(f"answers reach {self.output.name} again")
+                    self.notify(f"answers reach {self.output.name} again")
                 self.failure = ""
                 self.backoff.reset()
                 return True
 
 
 @dataclass(eq=False)
-class SentOut:
-    """The answers of a run, to an output in place of standard output."""
+class SenderSink:
+    """The results of a run, sent to a receiver instead of standard output."""
 
-    sender: Sender
+    sender: AnswerSender
     empty: bool = True
     _writer: NdJson = field(default_factory=NdJson)
 
     def put(self, result: Result) -> None:
-        """All of one evaluation; when this returns, it is out."""
+        """Send one result; when this returns, the receiver has it."""
         if self.empty or result.answers:
             line = b"".join(map(bytes, chunks(self._writer, result)))
-            self.sender.send([Answer(result.query, result.t, line)])
+            self.sender.send([AnswerLine(result.query, result.t, line)])

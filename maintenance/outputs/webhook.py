@@ -1,8 +1,8 @@
-"""https://...: each answer is a POST, signed as Standard Webhooks have it (standardwebhooks.com).
+"""https://...: each answer is a POST, signed in the way of Standard Webhooks (standardwebhooks.com).
 
 `webhook-id` is the same whenever an answer is sent again; `webhook-signature` is the HMAC-SHA256 of id, time and body,
-by a secret that only an environment variable holds. What is refused, or does not arrive after so many tries, is a dead
-letter: a line in a file, with what was said of it.
+with a secret from an environment variable. An answer that is refused, or not delivered after the permitted attempts, is
+a dead letter: a line in a file, with the reason.
 """
 
 import base64
@@ -23,30 +23,30 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import make_directory, writing
-from freshkeeper.maintenance.outputs.sender import Answer
+from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 
-AGAIN = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses after which it is tried again."""
-PATIENCE = 10.0
-LONGEST_WAIT = 60.0
+RETRYABLE_STATUSES = (408, 425, 429, 500, 502, 503, 504)
+"""HTTP statuses after which the request is repeated."""
+TIMEOUT_S = 10.0
+MAX_WAIT_S = 60.0
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """What is signed goes where it was meant to go."""
+    """A handler that follows no redirects, because an answer is signed for one receiver."""
 
     def redirect_request(self, *_: object) -> None:
-        """Answers go to no other address than the one that was named."""
+        """Refuse: answers are sent to no other address than the configured one."""
 
 
 def signature(secret: bytes, id: str, at: int, body: bytes) -> str:
-    """What proves who sent it."""
+    """Return the signature of a message."""
     mac = hmac.new(secret, f"{id}.{at}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(mac.digest()).decode()
 
 
 def secret_of(variable: str, environment: Mapping[str, str] = os.environ) -> bytes | None:
-    """From an environment variable: whsec_ and base64, or any words."""
+    """Return the secret in an environment variable: whsec_ and base64, or any text."""
     if not variable:
         return None
     found = environment.get(variable, "")
@@ -57,12 +57,12 @@ def secret_of(variable: str, environment: Mapping[str, str] = os.environ) -> byt
     try:
         return base64.b64decode(found.removeprefix("whsec_"), validate=True)
     except ValueError:
-        raise ConfigError(f"secret: what {variable} holds behind whsec_ is no base64") from None
+        raise ConfigError(f"secret: the value of {variable} behind whsec_ is not base64") from None
 
 
 @dataclass(eq=False)
 class Webhook:
-    """Posts answers to one address, signed, again and again, and writes dead letters of what it refuses."""
+    """A receiver that posts signed answers to one address, and writes those that it refuses to a file."""
 
     url: str
     secret: bytes | None
@@ -72,69 +72,86 @@ class Webhook:
     clock: Callable[[], float] = time.time
     stopping: threading.Event = field(default_factory=threading.Event)
     dead: int = 0
-    """answers that went to the file"""
+    """number of answers in the file"""
     _down: bool = False
-    """the last one did not arrive, so the next has one try"""
+    """whether the last answer was not delivered, so that the next gets one attempt"""
 
     def __post_init__(self) -> None:
         self._opener = build_opener(_NoRedirects)
 
     @property
     def name(self) -> str:
-        """As it may be shown."""
         return shown(self.url)
 
-    def put(self, answers: Sequence[Answer]) -> None:
-        """Each is there, or a dead letter."""
-        for one in answers:
-            if (failure := self._sent(one)) is not None:
-                self._bury(one, failure)
+    def put(self, answers: Sequence[AnswerLine]) -> None:
+        """Deliver each answer, or write it to the file of dead letters."""
+        for answer in answers:
+            failure = self._deliver(answer)
+            if failure is not None:
+                self._write_dead_letter(answer, failure)
 
     def close(self) -> None:
-        """Every request has a connection of its own, so none is open."""
+        """Do nothing: every request has a connection of its own."""
 
-    def _sent(self, answer: Answer) -> str | None:
-        """Why it did not arrive, after all tries."""
-        failure, tries = "", 1 if self._down else self.tries
+    def _deliver(self, answer: AnswerLine) -> str | None:
+        """Send an answer; return the reason if it was not delivered after all attempts."""
+        failure = ""
+        tries = self.tries
+        if self._down:
+            tries = 1
         for n in range(tries):
-            failure, again, wait = self._tried(answer)
+            failure, is_retryable, wait = self._post(answer)
             if not failure:
                 self._down = False
                 self.backoff.reset()
                 return None
-            if not again:
+            if not is_retryable:
                 return failure
             if n + 1 < tries and self.stopping.wait(max(wait, self.backoff.next())):
                 raise LostError("it was stopped")
         self._down = True
-        return f"{failure}, {tries} {'try' if tries == 1 else 'tries'}"
+        if tries == 1:
+            return f"{failure}, 1 try"
+        return f"{failure}, {tries} tries"
 
-    def _tried(self, answer: Answer) -> tuple[str, bool, float]:
-        """What was wrong, whether it may pass, and how long one is asked to wait."""
-        at, body = int(self.clock()), answer.line.rstrip(b"\n")
+    def _post(self, answer: AnswerLine) -> tuple[str, bool, float]:
+        """Post an answer; return the problem, whether another attempt may succeed, and the seconds to wait."""
+        at = int(self.clock())
+        body = answer.line.rstrip(b"\n")
         headers = {
-            "Content-Type": "application/json", "User-Agent": "freshkeeper",
-            "webhook-id": answer.id, "webhook-timestamp": str(at),
-        }  # fmt: skip
+            "Content-Type": "application/json",
+            "User-Agent": "freshkeeper",
+            "webhook-id": answer.id,
+            "webhook-timestamp": str(at),
+        }
         if self.secret is not None:
             headers["webhook-signature"] = signature(self.secret, answer.id, at, body)
         try:
-            with self._opener.open(Request(self.url, body, headers, method="POST"), timeout=PATIENCE) as response:
+            with self._opener.open(Request(self.url, body, headers, method="POST"), timeout=TIMEOUT_S) as response:
                 response.read(1 << 16)
         except HTTPError as error:
             with error:
-                wait = error.headers.get("Retry-After", "")
-            seconds = min(LONGEST_WAIT, float(wait)) if wait.isascii() and wait.isdigit() else 0.0
-            return f"HTTP {error.code} {error.reason}", error.code in AGAIN, seconds
+                wait = _retry_after_s(error.headers.get("Retry-After", ""))
+            return f"HTTP {error.code} {error.reason}", error.code in RETRYABLE_STATUSES, wait
         except (OSError, HTTPException, ValueError) as error:
             return shown(str(getattr(error, "reason", error))), True, 0.0
         return "", False, 0.0
 
-    def _bury(self, answer: Answer, failure: str) -> None:
+    def _write_dead_letter(self, answer: AnswerLine, failure: str) -> None:
+        letter = {
+            "at": datetime.fromtimestamp(self.clock(), UTC).isoformat(),
+            "id": answer.id,
+            "why": failure,
+            "answer": json.loads(answer.line),
+        }
         with writing(self.dead_letters):
             make_directory(self.dead_letters.parent)
-            told = {"at": datetime.fromtimestamp(self.clock(), UTC).isoformat(), "id": answer.id, "why": failure}
-            line = json.dumps(told | {"answer": json.loads(answer.line)}, ensure_ascii=False)
             with self.dead_letters.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(json.dumps(letter, ensure_ascii=False) + "\n")
         self.dead += 1
+
+
+def _retry_after_s(header: str) -> float:
+    if header.isascii() and header.isdigit():
+        return min(MAX_WAIT_S, float(header))
+    return 0.0

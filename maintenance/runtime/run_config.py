@@ -15,7 +15,7 @@ from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.outputs.output import FORMATS
+from freshkeeper.maintenance.outputs.formats import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.runtime.query_files import files_of, named
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.base.files import make_directory, writing
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.outputs.output import NdJson, chunks
+from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.state.append_log import last_line_end, truncate_partial_line
 
 MAX_FILE_BYTES = 1 << 26

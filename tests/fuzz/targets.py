@@ -26,7 +26,7 @@ from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.outputs.output import FORMATS, writer
+from freshkeeper.maintenance.outputs.formats import FORMATS, writer
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run

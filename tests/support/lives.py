@@ -19,7 +19,7 @@ from typing import Any
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.outputs.delivery import Delivery
+from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime import query_journal
 from freshkeeper.maintenance.runtime.run_config import config_of
@@ -42,7 +42,7 @@ def live(settings: dict[str, object]) -> None:
     places = [name for name in ("state", "journal") if name in settings]
     settings |= {name: Path(str(settings[name])) for name in places}
     session = Session(config_of(settings | {"query": text}), parse(text))
-    out = Delivery.begin(sys.stdout, session.config.format, session.goes_on, session.torn)
+    out = ResultSink.begin(sys.stdout, session.config.format, resumed=session.goes_on, partial=session.torn)
     for result in session.results():
         out.put(result)
 

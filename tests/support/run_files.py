@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from freshkeeper.maintenance.outputs.output import NdJson
+from freshkeeper.maintenance.outputs.formats import NdJson
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from freshkeeper.maintenance.base.errors import UnknownNameError
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
-from freshkeeper.maintenance.outputs.sender import Sender
+from freshkeeper.maintenance.outputs.sender import AnswerSender
 from freshkeeper.maintenance.serve.app_context import AppContext
 from freshkeeper.maintenance.serve.connectors.incoming import Incoming
 from freshkeeper.maintenance.serve.connectors.outgoing import Outgoing
@@ -46,8 +46,8 @@ class Connectors:
                 if query not in service.queries.all:  # a query may be registered later
                     tell(str(UnknownNameError(f"query for outputs.{name} yet:", query, service.queries.all)))
             place = config.state / "outputs"
-            output = one.opened(place / f"{name}.dead-letters.ndjson")
-            outgoing.append(Outgoing(name, service, Sender(output, tell), place, frozenset(one.queries)))
+            output = one.open_receiver(place / f"{name}.dead-letters.ndjson")
+            outgoing.append(Outgoing(name, service, AnswerSender(output, tell), place, frozenset(one.queries)))
         context.metrics.registry.register(StreamNumbers(lambda: incoming.links))
         context.metrics.registry.register(OutputNumbers(outgoing))
         return cls(service, incoming, outgoing)

@@ -13,7 +13,7 @@ from pathlib import Path
 from freshkeeper.maintenance.base.files import make_directory, writing
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.outputs.sender import Answer, Sender
+from freshkeeper.maintenance.outputs.sender import AnswerLine, AnswerSender
 from freshkeeper.maintenance.outputs.webhook import Webhook
 from freshkeeper.maintenance.serve.connectors.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.service import QueryService
@@ -31,7 +31,7 @@ class Outgoing:
 
     name: str
     service: QueryService
-    sender: Sender
+    sender: AnswerSender
     directory: Path
     """where its position is written"""
     queries: frozenset[str] = frozenset()
@@ -117,7 +117,7 @@ class Outgoing:
         moved = False
         for name, tail in self._tails.items():
             lines = tail.read(MAX_BATCH)
-            if lines and self.sender.send([Answer(name, t, line) for t, line in lines]):
+            if lines and self.sender.send([AnswerLine(name, t, line) for t, line in lines]):
                 self._sent[name] = lines[-1][0]
                 self._write_position()
                 moved = True

@@ -9,14 +9,14 @@ from kafka_brokers import brokers
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs import kafka_output
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
-from freshkeeper.maintenance.outputs.sender import Answer
+from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import LostError
 
 pytestmark = pytest.mark.slow
 
 
-def answers(*times: int) -> list[Answer]:
-    return [Answer("reach", t, b'{"t": %d}\n' % t) for t in times]
+def answers(*times: int) -> list[AnswerLine]:
+    return [AnswerLine("reach", t, b'{"t": %d}\n' % t) for t in times]
 
 
 def test_answers_are_there_in_order_when_they_count_as_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.output_config import OutputConfig
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
-from freshkeeper.maintenance.outputs.sender import Answer, Sender
+from freshkeeper.maintenance.outputs.sender import AnswerLine, AnswerSender
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 
 
-def answer(t: int) -> Answer:
-    return Answer("reach", t, b'{"t": %d, "answers": []}\n' % t)
+def answer(t: int) -> AnswerLine:
+    return AnswerLine("reach", t, b'{"t": %d, "answers": []}\n' % t)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_secret_comes_from_the_environment_alone() -> None:
     assert secret_of("") is None
     with pytest.raises(ConfigError, match="the environment variable HOOK is not set"):
         secret_of("HOOK", {})
-    with pytest.raises(ConfigError, match="HOOK holds behind whsec_ is no base64"):
+    with pytest.raises(ConfigError, match="value of HOOK behind whsec_ is not base64"):
         secret_of("HOOK", {"HOOK": "whsec_?"})
 
 
@@ -95,9 +95,9 @@ def test_a_line_that_a_kill_has_torn_is_cut_away(tmp_path: Path, before: int) ->
 def test_answers_wait_for_an_output_that_takes_none() -> None:
     class Broken:
         name, fails = "there", 2
-        taken: Sequence[Answer] = ()
+        taken: Sequence[AnswerLine] = ()
 
-        def put(self, answers: Sequence[Answer]) -> None:
+        def put(self, answers: Sequence[AnswerLine]) -> None:
             if self.fails:
                 self.fails -= 1
                 raise LostError("refused")
@@ -108,7 +108,7 @@ def test_answers_wait_for_an_output_that_takes_none() -> None:
 
     output = Broken()
     told: list[str] = []
-    sender = Sender(output, told.append, Backoff(0.001, 0.001))
+    sender = AnswerSender(output, told.append, Backoff(0.001, 0.001))
     assert sender.send([answer(1000)])
     assert output.taken == [answer(1000)]
     assert (sender.failures, sender.failure) == (2, "")

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.base.unread_results import Unread
 from freshkeeper.maintenance.engine.evaluator import LazyRows
 from freshkeeper.maintenance.engine.r2s import Freshness, Result
-from freshkeeper.maintenance.outputs.output import NdJson, writer
+from freshkeeper.maintenance.outputs.formats import NdJson, writer
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError

@@ -12,7 +12,7 @@ from run_files import Camera, RunFiles
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.outputs.output import NdJson
+from freshkeeper.maintenance.outputs.formats import NdJson
 from freshkeeper.maintenance.runtime import query_journal
 from freshkeeper.maintenance.runtime.query_set import read_queries
 from freshkeeper.maintenance.runtime.run_config import config_of

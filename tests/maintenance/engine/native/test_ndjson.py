@@ -19,8 +19,8 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.id_rows import IdRows
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.outputs.delivery import Delivery
-from freshkeeper.maintenance.outputs.output import NdJson
+from freshkeeper.maintenance.outputs.formats import NdJson
+from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.model import Form, Operator
 
 NAMES = ("o", "größe", "x1")
@@ -92,7 +92,7 @@ def test_bytes_go_out_whole_however_they_are_cut(drawn: list[Answer], variables:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ndjson, "CHUNK", size)
         out = Reluctant()
-        Delivery(out, NdJson()).put(result)
+        ResultSink(out, NdJson()).put(result)
     assert out.taken.decode() == "".join(NdJson().lines(of_terms(result)))
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_written_fails_before_a_byte_is_out() -> None:
     freshness = FreshnessColumns(np.append(np.ones(9_998), 1.5), np.zeros(9_999, np.int64))
     out = Reluctant()
     with pytest.raises(AssertionError, match="not between 0 and 1"):
-        Delivery(out, NdJson()).put(Result(5, Form.SELECT, Operator.RSTREAM, ("x",), rows, freshness))
+        ResultSink(out, NdJson()).put(Result(5, Form.SELECT, Operator.RSTREAM, ("x",), rows, freshness))
     assert not out.times
 
 

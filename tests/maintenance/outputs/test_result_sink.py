@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.outputs.delivery import Delivery
+from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.model import Form, Operator
 
 E = "http://example.org/"
@@ -144,7 +144,7 @@ def result(t: int, *texts: str) -> Result:
 def written(path: Path, form: str, *results: Result, **more: bool) -> bytes:
     """Bytes that a delivery to the end of a file leaves there."""
     with path.open("a") as file:
-        out = Delivery.begin(file, form, **more)
+        out = ResultSink.begin(file, form, **more)
         for one in results:
             out.put(one)
     return path.read_bytes()
@@ -158,10 +158,10 @@ def test_wherever_a_table_is_cut_off_its_next_rows_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str], data: DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "out"
-    head, whole = written(path, "csv", result(0)), written(path, "csv", result(1000, *first), goes_on=True)
+    head, whole = written(path, "csv", result(0)), written(path, "csv", result(1000, *first), resumed=True)
     cut = data.draw(st.integers(len(head), len(whole) - 1))
     path.write_bytes(whole[:cut])
-    text = written(path, "csv", result(2000, *second), goes_on=True, torn=True).decode(errors="replace")
+    text = written(path, "csv", result(2000, *second), resumed=True, partial=True).decode(errors="replace")
     assert rows_of(text)[-len(second) :] == [["2000", each, "", "1.0"] for each in second]
 
 
@@ -173,7 +173,7 @@ def test_wherever_a_line_is_cut_off_the_next_one_can_be_read(
     path = tmp_path_factory.mktemp("lines") / "out"
     whole = written(path, form, result(1000, *first))
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
-    text = written(path, form, result(2000, *second), goes_on=True, torn=data.draw(st.booleans()))
+    text = written(path, form, result(2000, *second), resumed=True, partial=data.draw(st.booleans()))
     assert b"\n\n" not in text
     assert json.loads(text.splitlines()[-1])["t"] == 2000
 
@@ -183,12 +183,12 @@ def test_a_pipe_is_mended_only_after_a_run_that_may_have_been_cut_off() -> None:
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb") as pipe:
             with os.fdopen(writing, "w") as file:
-                Delivery.begin(file, "ndjson", goes_on=True, torn=torn)
+                ResultSink.begin(file, "ndjson", resumed=True, partial=torn)
             assert pipe.read() == expected
 
 
 def test_a_new_file_has_a_head_also_where_the_run_goes_on(tmp_path: Path) -> None:
-    assert written(tmp_path / "new", "csv", result(1), goes_on=True, torn=True) == b"t,a,b,fresh\n"
+    assert written(tmp_path / "new", "csv", result(1), resumed=True, partial=True) == b"t,a,b,fresh\n"
     with closing(io.TextIOWrapper(io.BytesIO())) as memory:
-        Delivery.begin(memory, "csv", goes_on=True, torn=True)
+        ResultSink.begin(memory, "csv", resumed=True, partial=True)
         assert memory.buffer.getvalue() == b'#"\n'
