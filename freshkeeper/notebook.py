@@ -148,4 +148,6 @@ def freshness(run: Path) -> None:
 
 
 def _cell_text(value: object) -> str:
-    return f"{value:,.3f}" if isinstance(value, float) else "" if value is None else str(value)
+    if value is None:
+        return ""
+    return f"{value:,.3f}" if isinstance(value, float) else str(value)

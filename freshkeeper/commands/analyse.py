@@ -81,7 +81,7 @@ def _print_day(found: dict[str, Any], day: str, target: float) -> None:
     for row in found["freshness"]:
         told = {head: row[column] for head, column in COLUMNS.items()}
         told |= {name: shares.get((name, row["setting"], row["policy"])) for name in SHARES}
-        cells = {head: value if isinstance(value, str) else number(value) for head, value in told.items()}
+        cells = {head: _cell(value) for head, value in told.items()}
         alike.setdefault((row["case"], row["knowledge"]), []).append(cells)
     for (case, knowledge), rows in alike.items():
         title = f"{day or 'Freshness'}, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
@@ -90,6 +90,10 @@ def _print_day(found: dict[str, Any], day: str, target: float) -> None:
         show(table(f"{title}; in target: evaluations with {target:g} or more", heads, lines, words=2))
     for note in found["cannot_tell"]:
         say(f"{day}: {note}" if day else note)
+
+
+def _cell(value: str | float | None) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def _settings(written: list[str] | None) -> dict[str, str]:

@@ -163,16 +163,28 @@ def as_table(result: "BudgetAnswer") -> "Table":
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 
     question, chosen = result.question, result.question.experiment
-    told = [marks(one) for one in result.needed]
-    signs = dict(zip(dict.fromkeys(mark for each in told for mark in each), "*†", strict=False))
+    signs: dict[str, str] = {}  # of a mark, explained in the caption
+    for requirement in result.needed:
+        for mark in marks(requirement):
+            if mark not in signs:
+                signs[mark] = "*†"[len(signs)]
+    left_out = set()
+    if not question.price:
+        left_out.add("Cost")
+    if chosen.window == chosen.step:  # every event is answered once, so both shares of fresh answers are the same
+        left_out.add("At arrival")
+    columns = [n for n, head in enumerate(HEADS) if head not in left_out]
+    heads = []
+    for n in columns:
+        per = f" a {question.per}" if HEADS[n] in ("Requests", "Cost") else ""
+        heads.append(HEADS[n].lower() + per)
     rows: list[list[str | Text]] = []
-    for one, its in zip(result.needed, told, strict=True):
-        name = one.curve + "".join(signs[mark] for mark in its)
-        rows.append([Text(name, style="bold" if one is result.best else ""), *row(result, one)[1:]])
-    heads = [f"{head.lower()} a {question.per}" if head in ("Requests", "Cost") else head.lower() for head in HEADS]
-    left_out = {*(() if question.price else ("Cost",)), *(("At arrival",) if chosen.window == chosen.step else ())}
-    shown = [n for n, head in enumerate(HEADS) if head not in left_out]
-    heads, rows = [heads[n] for n in shown], [[cells[n] for n in shown] for cells in rows]
+    for requirement in result.needed:
+        name = Text(requirement.curve + "".join(signs[mark] for mark in marks(requirement)))
+        if requirement is result.best:
+            name.style = "bold"
+        cells: list[str | Text] = [name, *row(result, requirement)[1:]]
+        rows.append([cells[n] for n in columns])
     caption = ", ".join(f"{sign} {mark}" for mark, sign in signs.items())
     return table(
         f"What {question.target:.4g} of the answers fresh needs", heads, rows, words=2, caption=caption, narrow=True

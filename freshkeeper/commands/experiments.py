@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.run_parts import RunPart
     from freshkeeper.simulator.experiment.summary import Row
 
+HEADS = ("setting", "policy", "γ", "bank", "freshness", "± 95 %", "of bound", "requests", "")
+CACHE_HEADS = ("setting", "cache", "γ", "TTL", "freshness", "± 95 %", "requests")
 SMALL_RUN, FEW_RUNS = 100_000, 150
 """Evaluations times edges of a run, and runs, below which one process is fastest."""
 
@@ -170,13 +172,18 @@ class Live:
     def notes(self) -> list[str]:
         """Return why the bound or the caches are left out, and how many refreshes came late."""
         without = [part for part in self.parts if part.bound is None]
-        some = len({part.index for part in without})
-        where = "" if len(without) == len(self.parts) else f" in {some} of {len(self._settings)} settings"
+        where = ""
+        if len(without) < len(self.parts):
+            where = f" in {len({part.index for part in without})} of {len(self._settings)} settings"
         reasons = dict.fromkeys(part.why_no_bound for part in without)
-        late, sent = (sum(n[what] for p in self.parts for n in p.numbers.values()) for what in ("late", "requests"))
-        came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []
-        left_out = [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons]
-        return left_out + self._without_caches() + came
+        notes = [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons]
+        notes += self._without_caches()
+        numbers = [of_policy for part in self.parts for of_policy in part.numbers.values()]
+        late = sum(of_policy["late"] for of_policy in numbers)
+        sent = sum(of_policy["requests"] for of_policy in numbers)
+        if late:
+            notes.append(f"{late:,} of {sent:,} refreshes came after their deadline")
+        return notes
 
     def _without_caches(self) -> list[str]:
         """Return why caches that were requested are missing."""
@@ -190,24 +197,32 @@ def _notes(place: Path) -> list[str]:
     from freshkeeper.simulator.experiment.run_directory import read
 
     bound = read(place).about.bound
-    return [f"the clairvoyant bound is left out: {bound.reason}"] if bound and not bound.included else []
+    if bound is None or bound.included:
+        return []
+    return [f"the clairvoyant bound is left out: {bound.reason}"]
 
 
 def _table(settings: "Sequence[GridSetting]", rows: "list[Row]") -> "Table":
     """Return a table with a row per setting and policy; the title says what all rows share."""
     swept = {setting.name: setting.sweep_name for setting in settings}
     free = unbudgeted(settings)
-    columns = {
-        "setting": [swept[row.setting] for row in rows],
-        "policy": [row.policy for row in rows],
-        "γ": [f"{row.budget:g}" for row in rows],
-        "bank": [f"{row.bank:g}" for row in rows],
-        "freshness": [number(row.freshness) for row in rows],
-        "± 95 %": [number(row.ci95) for row in rows],
-        "of bound": ["" if row.over_budget or row.policy in free else number(row.share_of_bound) for row in rows],
-        "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
-        "": ["sets no budget" if row.policy in free else "over budget" if row.over_budget else "" for row in rows],
-    }
+    columns: dict[str, list[str]] = {head: [] for head in HEADS}
+    for row in rows:
+        columns["setting"].append(swept[row.setting])
+        columns["policy"].append(row.policy)
+        columns["γ"].append(f"{row.budget:g}")
+        columns["bank"].append(f"{row.bank:g}")
+        columns["freshness"].append(number(row.freshness))
+        columns["± 95 %"].append(number(row.ci95))
+        columns["requests"].append(f"{row.requests_per_evaluation:.2f}")
+        # A share of the bound means nothing for a policy that spent more than the bound may.
+        of_bound, remark = number(row.share_of_bound), ""
+        if row.policy in free:
+            of_bound, remark = "", "sets no budget"
+        elif row.over_budget:
+            of_bound, remark = "", "over budget"
+        columns["of bound"].append(of_bound)
+        columns[""].append(remark)
     same = [head for head in ("γ", "bank") if len(set(columns[head])) == 1]
     said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {columns[head][0]}" for head in same)]
     shown = {head: cells for head, cells in columns.items() if any(cells) and head not in same}
@@ -221,22 +236,24 @@ def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]
     from freshkeeper.simulator.report.amounts import duration
 
     swept = {setting.name: setting.sweep_name for setting in settings}
-    columns = {
-        "setting": [swept[cache.setting] for cache in caches],
-        "cache": [cache.policy for cache in caches],
-        "γ": [f"{cache.budget:g}" for cache in caches],
-        "TTL": ["" if cache.ttl_ms is None else duration(cache.ttl_ms) for cache in caches],
-        "freshness": [number(cache.freshness) for cache in caches],
-        "± 95 %": [number(cache.ci95) for cache in caches],
-        "requests": [f"{cache.requests_per_evaluation:.2f}" for cache in caches],
-    }
+    columns: dict[str, list[str]] = {head: [] for head in CACHE_HEADS}
+    for cache in caches:
+        ttl = "" if cache.ttl_ms is None else duration(cache.ttl_ms)
+        columns["setting"].append(swept[cache.setting])
+        columns["cache"].append(cache.policy)
+        columns["γ"].append(f"{cache.budget:g}")
+        columns["TTL"].append(ttl)
+        columns["freshness"].append(number(cache.freshness))
+        columns["± 95 %"].append(number(cache.ci95))
+        columns["requests"].append(f"{cache.requests_per_evaluation:.2f}")
     several = len(set(columns["γ"])) > 1
     shown = {head: cells for head, cells in columns.items() if any(cells) and (head != "γ" or several)}
     title = (
         "Caches beside them, which set no budget: a TTL that makes as many\n"
         "requests as γ pays for, the source asked every time (no-cache), or once"
     )
-    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=2 if "setting" in shown else 1)
+    words = sum(head in shown for head in ("setting", "cache"))
+    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
 def processes(experiment: "Experiment", together: int, runs: int) -> int:

@@ -49,7 +49,8 @@ def explain(
     graphs, wanted = dict[str, Path](), EvaluatorKind.AUTO
     clocks: dict[str, list[Regular]] = {}
     if is_config(query):
-        config = configured(query, {"dialect": dialect} if dialect else {})
+        given = {"dialect": dialect} if dialect else {}
+        config = configured(query, given)
         streams, known, texts = config.streams, volatile_of(config) | said, _texts(config)
         graphs, wanted = {name: Path(file) for name, file in config.graph_files.items()}, config.evaluator
         clocks = _clocks(config)
@@ -58,7 +59,9 @@ def explain(
     for name in said:
         if asked and name not in asked:
             raise ConfigError(f"the query has no source <{name}>; {nearest(name, asked)}")
-    there = StaticGraphs(Dictionary(), dict(graphs)) if all(file.exists() for file in graphs.values()) else graphs
+    there: StaticGraphs | dict[str, Path] = graphs
+    if all(file.exists() for file in graphs.values()):
+        there = StaticGraphs(Dictionary(), dict(graphs))
     for name, each in found.items():
         _show(
             name=name,
@@ -134,15 +137,19 @@ def _show(
     from freshkeeper.maintenance.query.printing import to_dialect
 
     if as_json:
-        regular = {
-            source: [
-                {"entry": _key(e), "period_ms": round(e.period_ms), "probability": round(e.chance, 3)} for e in found
-            ]
-            for source, found in clocks.items()
-        }
-        said = ({"name": name} if name else {}) | explained(query, known) | {"evaluator": plan}
-        print_json(said | ({"regular": regular} if regular else {}))
+        document: dict[str, object] = {"name": name} if name else {}
+        document |= {**explained(query, known), "evaluator": plan}
+        if clocks:
+            document["regular"] = {source: [_clock_json(entry) for entry in found] for source, found in clocks.items()}
+        print_json(document)
         return
     if name:
         print(f"# {name}")
-    print(to_dialect(query, to) if to else explain_text(query, known) + "\n".join(plan_lines(plan)))
+    if to:
+        print(to_dialect(query, to))
+    else:
+        print(explain_text(query, known) + "\n".join(plan_lines(plan)))
+
+
+def _clock_json(entry: "Regular") -> dict[str, object]:
+    return {"entry": _key(entry), "period_ms": round(entry.period_ms), "probability": round(entry.chance, 3)}

@@ -38,7 +38,11 @@ def options_of(model: "type[BaseModel]", keys: Iterable[str], defaults: bool = T
         field = model.model_fields[key]
         kind = _kind(field)
         option = typer.Option(_flag(key, field, kind), metavar=_extra(field).get("metavar"), help=field.description)
-        default, kind = (_help_default(field.get_default(), kind), kind) if defaults else (None, kind | None)
+        default = None
+        if defaults:
+            default = _help_default(field.get_default(), kind)
+        else:
+            kind = kind | None
         yield Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
@@ -49,8 +53,9 @@ def given_keys(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[st
         source = ctx.get_parameter_source(key)
         if key in model.model_fields and source is not None and source.name != "DEFAULT":
             field = model.model_fields[key]
-            written = isinstance(value, list)
-            found[key] = pairs(_name(key, field), value, _extra(field)["metavar"]) if written else value
+            found[key] = value
+            if isinstance(value, list):
+                found[key] = pairs(_name(key, field), value, _extra(field)["metavar"])
     return found
 
 
@@ -60,11 +65,19 @@ def _kind(field: "FieldInfo") -> Any:
 
     if get_origin(field.annotation) is dict:
         return list[str] | None
-    union = () if get_origin(field.annotation) is list else get_args(field.annotation)
-    first, *others = union or (field.annotation,)
-    bare, *read = get_args(first) if get_origin(first) is Annotated else (first, *field.metadata)
-    kind = bare if bare in PLAIN and not any(isinstance(each, BeforeValidator) for each in read) else str
-    return kind | None if NoneType in others else kind
+    members: tuple[Any, ...] = (field.annotation,)
+    if get_origin(field.annotation) is not list:
+        members = get_args(field.annotation) or members  # the members of a union, as in `float | None`
+    first, *others = members
+    bare, *metadata = first, *field.metadata
+    if get_origin(first) is Annotated:
+        bare, *metadata = get_args(first)
+    kind: Any = str
+    if bare in PLAIN and not any(isinstance(each, BeforeValidator) for each in metadata):
+        kind = bare
+    if NoneType in others:
+        return kind | None
+    return kind
 
 
 def _help_default(default: object, kind: Any) -> Any:
@@ -73,7 +86,9 @@ def _help_default(default: object, kind: Any) -> Any:
         return None
     if kind in PLAIN:
         return default
-    return to_unit(default) if isinstance(default, int) and default else str(getattr(default, "value", default))
+    if isinstance(default, int) and default:
+        return to_unit(default)
+    return str(getattr(default, "value", default))
 
 
 def _flag(key: str, field: "FieldInfo", kind: Any) -> str:

@@ -80,8 +80,10 @@ def _sources_to_follow(config: "RunConfig") -> "list[SourceConfig]":
     if config.several or config.streams or config.graph_files:
         return []
     sources = all_fragments(config.sources.values())
-    query = parsed(read_query(config.query), config.dialect) if sources else None
-    return [] if query is None or query.windows or query.services else sources
+    if not sources:
+        return []
+    query = parsed(read_query(config.query), config.dialect)
+    return [] if query.windows or query.services else sources
 
 
 def is_config(query: str) -> bool:

@@ -62,22 +62,29 @@ def table(
     narrow: bool = False,
 ) -> Table:
     """Return a table: the first `words` columns are left-aligned; `narrow` breaks the headers into lines."""
-    named = Text(title) if title else None
-    made = Table(title=named, title_justify="left", caption=caption or None, caption_justify="left")
+    made = Table(title_justify="left", caption=caption or None, caption_justify="left")
+    if title:
+        made.title = Text(title)
     for n, column in enumerate(columns):
-        cells = [str(row[n]) for row in rows] if narrow else []
-        whole = narrow and not any(len(cell.split()) > 1 for cell in cells)
-        head = fill(column, max(map(len, [*cells, *column.split()]))) if whole else column
-        made.add_column(head, justify="left" if n < words else "right", overflow="fold", no_wrap=whole)
+        cells = [str(row[n]) for row in rows]
+        head = column
+        unbroken = narrow and not any(len(cell.split()) > 1 for cell in cells)
+        if unbroken:
+            head = fill(column, max(map(len, [*cells, *column.split()])))
+        made.add_column(head, justify="left" if n < words else "right", overflow="fold", no_wrap=unbroken)
     for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # rich reads markup in a str
     return made
 
 
 def show(made: Table) -> None:
     """Print a table on standard output: as wide as the terminal, or as wide as needed in a pipe."""
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
-    title, caption, made.title, made.caption = made.title, made.caption, None, None
+    console = Console(highlight=False)
+    if not sys.stdout.isatty():
+        console = Console(highlight=False, width=160)
+    # Title and caption are printed apart: as parts of the table they would be wrapped to its width.
+    title, caption = made.title, made.caption
+    made.title = made.caption = None
     for part in (title, made, caption):
         if part is not None:
             console.print(part, soft_wrap=part is not made)

@@ -49,7 +49,11 @@ def simulate(
     if trace and not config:
         changes = {"seeds": 1} | changes
     experiment = load(config, changes) if config else resolve({}, changes)
-    name = config.stem if config else Path(trace).resolve().name if trace else "simulation"
+    name = "simulation"
+    if config:
+        name = config.stem
+    elif trace:
+        name = Path(trace).resolve().name
     carry_out(experiment, chosen.out or free(name), chosen)
 
 

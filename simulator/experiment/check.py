@@ -62,9 +62,16 @@ def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict,
     """Verdict, freshness and line of one policy."""
     audits = audited(run, score)
     enough = audits is not None and audits.checked >= MIN_AUDITS
-    freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
-    poor = Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
-    verdict = Verdict.UNKNOWN if isnan(freshness) else poor
+    freshness = score.freshness.mean
+    if audits is not None and enough and audits.share is not None:
+        freshness = audits.share
+    verdict = Verdict.OK
+    if isnan(freshness):
+        verdict = Verdict.UNKNOWN
+    elif freshness < error:
+        verdict = Verdict.ERROR
+    elif freshness < warn:
+        verdict = Verdict.WARN
     return (
         verdict,
         freshness,
@@ -103,17 +110,19 @@ def _line(
     name = series.policy + (f" ({series.setting})" if len(settings) > 1 else "")
     if verdict is Verdict.UNKNOWN:
         return f"UNKNOWN: {name}: no evaluation that counts has answers whose freshness is known"
-    believed = f"{_percent(score.freshness.mean)} of the answers {'expected fresh' if score.expected else 'fresh'}"
-    measured = _measured(audits, warn, error) if audits is not None else ""
-    parts = [
-        *([measured, believed] if enough else [believed, measured]),
+    fresh = "expected fresh" if score.expected else "fresh"
+    parts = [f"{_percent(score.freshness.mean)} of the answers {fresh}"]
+    if audits is not None:
+        # What decides the verdict comes first: audits if there are enough of them.
+        parts.insert(0 if enough else 1, _measured(audits, warn, error))
+    parts += [
         _interval(score, warn, error),
         f"{score.evaluations:,} evaluations",
         f"warn below {_percent(warn)}, error below {_percent(error)}",
-        f"{score.failed:,.0f} fetches failed" if score.failed > 0 else "",
-        _marked(run, score),
-        _newest(run, score),
     ]
+    if score.failed > 0:
+        parts.append(f"{score.failed:,.0f} fetches failed")
+    parts += [_marked(run, score), _newest(run, score)]
     return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"
 
 
@@ -147,8 +156,9 @@ def _newest(run: Run, score: Score) -> str:
     """Say when the last evaluation was: a journal that stopped growing keeps its freshness."""
     evaluations = run.evaluations
     times = evaluations.t_ms[evaluations.rows(evaluations.series.index(score.series))]
-    newest = float(times[-1]) if times.size else float("nan")
-    return f"last evaluation {np.datetime64(int(newest), 'ms')} UTC" if newest >= EPOCH_MS else ""
+    if not times.size or not times[-1] >= EPOCH_MS:  # none, unknown (NaN), or a count of some other clock
+        return ""
+    return f"last evaluation {np.datetime64(int(times[-1]), 'ms')} UTC"
 
 
 def _percent(share: float) -> str:

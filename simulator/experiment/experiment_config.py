@@ -32,7 +32,11 @@ from freshkeeper.simulator.world.world import RemoteSettings
 
 def _listed(value: object) -> object:
     """Split a grid of several values with commas."""
-    return value if isinstance(value, list | tuple) else value.split(",") if isinstance(value, str) else [value]
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, str):
+        return value.split(",")
+    return [value]
 
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
@@ -61,8 +65,10 @@ class PolicySettings(BaseModel):
     @property
     def title(self) -> str:
         """The label, or one made of name and settings."""
+        if self.label:
+            return self.label
         written = ",".join(f"{key}={_word(value)}" for key, value in sorted(self.settings.items()))
-        return self.label or (f"{self.name}({written})" if written else self.name)
+        return f"{self.name}({written})" if written else self.name
 
     def make(self) -> Policy:
         """Make a new policy, for one run."""
@@ -70,7 +76,9 @@ class PolicySettings(BaseModel):
 
 
 def _policies(value: object) -> object:
-    items = value.split(",") if isinstance(value, str) else value
+    items = value
+    if isinstance(value, str):
+        items = value.split(",")
     if not isinstance(items, list | tuple):
         return items
     return [{"name": item.strip()} if isinstance(item, str) else item for item in items]

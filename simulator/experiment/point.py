@@ -71,16 +71,19 @@ class MeasuredPoint:
         return float(np.nanmean([_share(one, self.warm_up) for one in self.series]))
 
     def _estimate(self, arrived: bool) -> Estimate:
-        each = [_pooled(one, self.warm_up) if arrived else _share(one, self.warm_up) for one in self.series]
         spread = estimate(self._parts(arrived))
-        return Estimate(float(np.nanmean(each)) if each else nan, spread.half, spread.seeds)
+        by_seed = self._by_seed(arrived)
+        mean = float(np.nanmean(by_seed)) if by_seed.size else nan
+        return Estimate(mean, spread.half, spread.seeds)
+
+    def _by_seed(self, arrived: bool) -> Floats:
+        of_seed = _pooled if arrived else _share
+        return np.array([of_seed(one, self.warm_up) for one in self.series])
 
     def _parts(self, arrived: bool) -> Floats:
         """Return freshness by seed if seeds drew traces, or by block of time (means over seeds)."""
         if self.drawn and len(self.series) > 1:
-            return np.array(
-                [_pooled(one, self.warm_up) if arrived else _share(one, self.warm_up) for one in self.series]
-            )
+            return self._by_seed(arrived)
         blocks = np.array([_blocks(one, self.warm_up, arrived) for one in self.series])
         return np.asarray(blocks.mean(axis=0))
 
@@ -91,12 +94,16 @@ def _counted(series: EvaluationSeries, warm_up: int) -> Bools:
 
 def _share(series: EvaluationSeries, warm_up: int) -> float:
     counted = _counted(series, warm_up)
-    return float((series.fresh[counted] / series.answers[counted]).mean()) if counted.any() else nan
+    if not counted.any():
+        return nan
+    return float((series.fresh[counted] / series.answers[counted]).mean())
 
 
 def _pooled(series: EvaluationSeries, warm_up: int) -> float:
     came = series.arrived[warm_up:].sum()
-    return float(series.arrived_fresh[warm_up:].sum() / came) if came else nan
+    if not came:
+        return nan
+    return float(series.arrived_fresh[warm_up:].sum() / came)
 
 
 def _blocks(series: EvaluationSeries, warm_up: int, arrived: bool) -> Floats:

@@ -35,7 +35,8 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     about = About.read(place) or About()
     if about.config and "query" not in about.config:
         again = _again(place, about.config, changes)
-        return Replay(again, [_evaluated(again, "as in the run" if not {"window", "step"} & set(changes) else "")])
+        why = "" if {"window", "step"} & set(changes) else "as in the run"
+        return Replay(again, [_evaluated(again, why)])
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
     if not place.is_dir():
@@ -49,7 +50,9 @@ def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, fl
     for row in sorted(rows, key=lambda row: row.budget):
         whose = (row.policy, row.case, row.knowledge, row.bank)
         met = row.freshness is not None and row.freshness >= target and not row.over_budget
-        found[whose] = found.get(whose) or (row if met else None)
+        if met and found.get(whose) is None:  # rows come by budget, so the first that is fresh enough is the cheapest
+            found[whose] = row
+        found.setdefault(whose, None)
     return found
 
 
@@ -66,7 +69,9 @@ def _of_trace(place: Path, changes: Changes) -> Replay:
 def _evaluated(experiment: Experiment, why: str) -> str:
     """Describe the window in words."""
     said = f"Window {to_unit(experiment.window)}, step {to_unit(experiment.step)}"
-    return f"{said}: {why}." if why else f"{said}."
+    if why:
+        said += f": {why}"
+    return f"{said}."
 
 
 def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
@@ -77,7 +82,9 @@ def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
             raise InputError(f"{place} was made of the trace {config['trace']}, which is not there; name it instead")
     plain = resolve(config).model_dump(mode="json", exclude_defaults=True)
     swept = {key: values for key, values in plain.pop("sweep", {}).items() if key not in changes}
-    return resolve(plain | ({"sweep": swept} if swept else {}), changes)
+    if swept:
+        plain["sweep"] = swept
+    return resolve(plain, changes)
 
 
 def _journal(place: Path, about: About, changes: Changes, trace: Path, setting: str) -> Replay:

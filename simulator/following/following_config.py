@@ -16,7 +16,9 @@ Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 
 
 def _listed(value: object) -> object:
-    return value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
+    if isinstance(value, str):
+        return value.split(",")
+    return [value] if isinstance(value, int) else value
 
 
 Listed = BeforeValidator(_listed)

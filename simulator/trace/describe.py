@@ -170,8 +170,8 @@ def _rates(trace: Trace) -> dict[str, int | float | None]:
     return {
         "first_arrival_ms": trace.t0,
         "duration_ms": duration,
-        "arrivals_per_second": 1000 * len(trace.arrivals) / duration if duration else None,
-        "changes_per_second": 1000 * changed / duration if duration else None,
+        "arrivals_per_second": _share(1000 * len(trace.arrivals), duration),
+        "changes_per_second": _share(1000 * changed, duration),
     }
 
 
@@ -183,7 +183,9 @@ def _spread(name: str, values: Ints) -> dict[str, int | float | None]:
 
 
 def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+    if not whole:
+        return None
+    return part / whole
 
 
 def _words(name: str) -> str:
@@ -200,14 +202,20 @@ def _amount(name: str, value: float | None) -> str:
         return f"{100 * value:.1f} %"
     if name.endswith("_per_second") and value < 0.1:
         return f"{value:.3g}, or {_amount('', value * 86_400)} a day"
-    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def _instant(value: float) -> str:
     """Format an instant: as a date, or as a count of milliseconds if it is small."""
-    return str(np.datetime64(int(value), "ms")) if value >= 365 * _D else f"{value:,.0f} ms"
+    if value < 365 * _D:
+        return f"{value:,.0f} ms"
+    return str(np.datetime64(int(value), "ms"))
 
 
 def _time(value: float) -> str:
     unit, size = next(((unit, size) for unit, size in _UNITS if value >= size), _UNITS[-1])
-    return f"{value / size:.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
+    if value < 1000 * size:
+        return f"{value / size:.3g} {unit}"
+    return f"{value / size:,.0f} {unit}"
