@@ -10,9 +10,10 @@ from threading import RLock
 from typing import Any, Generic
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.enricher.engine import Engine, Flight, ReadOptions
+from freshkeeper.maintenance.enricher.engine import Engine
 from freshkeeper.maintenance.enricher.expansions import Expansions
 from freshkeeper.maintenance.enricher.exposition import MetricsPort
+from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender
 from freshkeeper.maintenance.enricher.row import CachedRow, K, Row, V
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, OnMiss, OnStale, Seconds, milliseconds

@@ -13,38 +13,35 @@ until `expires`, so doubt begins there; a hint moves `doubt_from` into the past.
 
 import logging
 import math
-import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 
+from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.beliefs.change_rates import ChangeRates
 from freshkeeper.maintenance.beliefs.hints import HintQuality
+from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, ReadOptions, Sender
 from freshkeeper.maintenance.enricher.row import CachedRow, fingerprint
+from freshkeeper.maintenance.enricher.row_table import FIRST_GAP_MS, NOW, Entry, RowTable
 from freshkeeper.maintenance.enricher.shared_state import SharedState
 from freshkeeper.maintenance.enricher.statistics import Counters, Stats
 from freshkeeper.maintenance.enricher.stores import StoredRow, StoreError
 from freshkeeper.maintenance.enricher.thresholds import PRICE_STEPS, Thresholds
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
-from freshkeeper.maintenance.fetching.endpoint import Copy, Price
+from freshkeeper.maintenance.fetching.backoff import KeyBackoff
+from freshkeeper.maintenance.fetching.endpoint import Copy, EntryId, Price
 
 LOGGER = logging.getLogger("freshkeeper")
 LOG_EVERY_MS = 10_000.0
-NOW = -math.inf
-"""An entry with this time of its next check is considered at its next read."""
 MAX_COUNTED_READS = 64
 """Reads of a key are counted with a memory of about so many."""
-SAMPLED_FOR_EVICTION = 16
 RIDERS_PER_KEY = 8
 """So many recent reads are remembered per key of a batch; the best of them fill requests that have room."""
-FIRST_GAP_MS = 60_000.0
-"""The mean time between reads of a key that is assumed before anything was read twice."""
 CHANGES_PER_GAP = 0.1
 """A row is taken to change once in ten gaps between its reads until something was learned."""
 MIN_TICK_MS, MAX_TICK_MS = 1.0, 1000.0
@@ -55,95 +52,6 @@ CLAIM_MS = 5000.0
 CLAIM_POLL_MS = 20.0
 CLOSED = "the enricher is closed"
 TICKS_PER_BANK = 500.0
-FIRST_RETRY_MS, LAST_RETRY_MS = 1000.0, 300_000.0
-
-
-class Entry:
-    """One row in the cache, with what was learned of its key."""
-
-    __slots__ = (
-        "changes", "check_at", "doubt_from", "epoch", "exposure", "fetched", "fingerprint", "judged", "key", "reads",
-        "since", "value",
-    )  # fmt: skip
-
-    def __init__(self, key: Hashable, now: float) -> None:
-        self.key = key
-        self.value: Any = None
-        self.fetched = self.doubt_from = now
-        self.check_at = NOW
-        """the time from which on a read considers a fetch; earlier if the price has changed since `epoch`"""
-        self.epoch = self.fingerprint = 0
-        self.reads = self.judged = 0
-        """reads so far, with a short memory, and how many of them the controller has heard of"""
-        self.since = now
-        """the time from which on `reads` are counted"""
-        self.changes = 0
-        self.exposure = 0.0
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """What one read asks for beyond the cache's own rule."""
-
-    max_age: float | None = None
-    """milliseconds"""
-    min_freshness: float | None = None
-    waits: bool = True
-    """whether the reader waits for a fetch"""
-
-
-@dataclass(eq=False)
-class Flight:
-    """A key that is being fetched, or waits for its turn."""
-
-    key: Hashable
-    is_miss: bool
-    future: "Future[CachedRow[Any]]" = field(default_factory=Future)
-    sent: bool = False
-    cancelled: bool = False
-    waiters: int = 0
-    elsewhere_until: float = 0.0
-    """until when another process may take to fetch the key"""
-
-
-@dataclass(eq=False)
-class Failures:
-    """The failures of one key since it was last answered."""
-
-    error: str
-    limit: int
-    """how many keys a request may hold that has this one"""
-    alone: int = 0
-    retry_at: float = 0.0
-
-
-Outcomes = dict[Hashable, Copy]
-
-
-class Sender(Protocol):
-    """Sends requests to the source; the engine gives it one after the other, as the budget allows."""
-
-    can_wait: bool
-    """whether requests may wait for the budget; if not, a key that cannot be sent at once has an error"""
-
-    def ready(self) -> bool:
-        """Return whether the source takes a request now: free workers, rate limit, circuit breaker."""
-        ...
-
-    def why_not(self) -> str:
-        """Return in words why the source takes no request now."""
-        ...
-
-    def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
-        """Send one request and call `done` with an outcome for each key, now or later, from any thread.
-
-        `proven` keys were answered before: if they fail, the source is to blame, and not the keys.
-        """
-        ...
-
-    def wake(self, after: float) -> None:
-        """Call the engine's `pump` after so many milliseconds: requests wait for the budget or for company."""
-        ...
 
 
 @dataclass(eq=False)
@@ -168,7 +76,6 @@ class Engine:
     """what logs call it"""
     shared: SharedState | None = None
     """the store that other processes use, too"""
-    rows: dict[Hashable, Entry] = field(default_factory=dict)
     epoch: int = 0
     """changes with the price: entries of another epoch are considered again"""
     next_tick: float = NOW
@@ -185,18 +92,16 @@ class Engine:
         self.rates = ChangeRates(FIRST_GAP_MS / CHANGES_PER_GAP)
         self._thresholds = Thresholds(self.waits)
         self._epoch_price = self.controller.price
-        self._list: list[Entry] = []
+        self.table = RowTable(self.capacity, self.now(), self.seed)
+        self.rows = self.table.entries
         self._misses: deque[Flight] = deque()
         self._refreshes: deque[Flight] = deque()
         self._recent: deque[Entry] = deque(maxlen=max(RIDERS_PER_KEY * self.price.batch, 1))
-        self._failures: OrderedDict[Hashable, Failures] = OrderedDict()
+        self._backoff = KeyBackoff()
+        self._errors: OrderedDict[Hashable, str] = OrderedDict()
         self._hinted: dict[Hashable, float] = {}
         self._audited: dict[Hashable, float] = {}
-        self._rng = random.Random(self.seed)
         self._started = self.now()
-        self._known_time = 0.0
-        self._known_reads = 0.0
-        self._known_at = self._started
         self._fill = 1.0
         self._audit_credit = 0.0
         self._elsewhere: dict[Hashable, Flight] = {}
@@ -265,13 +170,14 @@ class Engine:
 
     def _why_in_backoff(self, key: Hashable, now: float) -> str | None:
         """Return why a key that failed is not tried again yet."""
-        failure = self._failures.get(key)
-        if failure is None or not failure.alone:
+        if not self._backoff.has_failed(_id(key)):
             return None
-        if now < failure.retry_at:
-            return f"{failure.error}; tried again in {(failure.retry_at - now) / 1000:.1f} s"
+        # Back-off counts orders, which are seconds here.
+        self._backoff.advance(int((now - self._started) / 1000))
+        if left := self._backoff.orders_left(_id(key)):
+            return f"{self._errors.get(key)}; tried again in {left} s"
         if self.bucket.retries < self.price.paid(1, 1):
-            return f"{failure.error}; many keys fail, so it is tried again later"
+            return f"{self._errors.get(key)}; many keys fail, so it is tried again later"
         return None
 
     def give_up(self, flight: Flight, waited_s: float) -> CachedRow[Any]:
@@ -408,9 +314,7 @@ class Engine:
     def forget(self, key: Hashable) -> None:
         """Drop a row and what was learned of it."""
         with self.lock:
-            self._count_time()
-            self.rows.pop(key, None)
-            self._failures.pop(key, None)
+            self.table.remove(key, self.now())
             self._hinted.pop(key, None)
             self._audited.pop(key, None)
             if self.shared is not None:
@@ -419,7 +323,7 @@ class Engine:
     def clear(self) -> None:
         """Drop all rows; what was learned of the source as a whole stays."""
         with self.lock:
-            for rows in (self.rows, self._list, self._recent, self._failures, self._hinted, self._audited):
+            for rows in (self.table, self._recent, self._errors, self._hinted, self._audited):
                 rows.clear()
 
     # ---- deciding
@@ -441,7 +345,7 @@ class Engine:
             return True, demanded
         # Read rates change: look again when half of the time is over, or when the key was known for half as long again.
         known = now - entry.since
-        entry.check_at = min(now + (stale_at - now) / 2, now + known / 2 + self._gap() / 4)
+        entry.check_at = min(now + (stale_at - now) / 2, now + known / 2 + self.table.gap(now) / 4)
         return demanded or self._audit_due(entry, kept), demanded
 
     def _stale_at(self, entry: Entry, now: float) -> float:
@@ -450,18 +354,8 @@ class Engine:
         if entry.doubt_from == -math.inf:
             return NOW
         price = self.controller.price * self._key_cost
-        threshold = self._thresholds.best(self._read_rate(entry, now) / rate, max(price, 1e-9))
+        threshold = self._thresholds.best(self.table.read_rate(entry, now) / rate, max(price, 1e-9))
         return entry.doubt_from + threshold / rate
-
-    def _read_rate(self, entry: Entry, now: float) -> float:
-        """Return the reads of a key per millisecond; of a key read once little is known, so it counts as little."""
-        return (entry.reads + 0.5) / (now - entry.since + self._gap())
-
-    def _gap(self) -> float:
-        """Return the mean time between two reads of a key of this cache, in ms."""
-        time = self._known_time + (self.now() - self._known_at) * len(self.rows)
-        reads = self._known_reads
-        return (time + FIRST_GAP_MS) / (reads + 1.0)
 
     @property
     def _key_cost(self) -> float:
@@ -543,7 +437,7 @@ class Engine:
             if not keys:
                 self.bucket.give_back(cost)
                 continue
-            if any(key in self._failures for key in keys):
+            if any(self._backoff.has_failed(_id(key)) for key in keys):
                 self.bucket.retries -= cost
             self._linger_until = None
             self.counters.requests += 1
@@ -654,8 +548,7 @@ class Engine:
                 if flight.sent or flight.cancelled:
                     queue.popleft()
                     continue
-                failure = self._failures.get(flight.key)
-                own = self.price.batch if failure is None else failure.limit
+                own = self._backoff.limit(_id(flight.key), self.price.batch)
                 if keys and (own <= len(keys) or len(keys) >= limit):
                     break
                 limit = min(limit, own)
@@ -681,10 +574,15 @@ class Engine:
         now, worth = self.now(), {}
         for entry in self._recent:
             key = entry.key
-            if key in worth or key in self.flights or self.rows.get(key) is not entry or key in self._failures:
+            if (
+                key in worth
+                or key in self.flights
+                or self.rows.get(key) is not entry
+                or self._backoff.has_failed(_id(key))
+            ):
                 continue
             doubt = 1.0 - self._kept(entry, now)
-            gain = doubt * self._read_rate(entry, now) / self.rates.rate(entry)
+            gain = doubt * self.table.read_rate(entry, now) / self.rates.rate(entry)
             if gain > self.controller.price * self.price.per_key and doubt > 0.01:
                 worth[key] = gain
         best = sorted(worth, key=worth.__getitem__, reverse=True)[:room]
@@ -700,20 +598,22 @@ class Engine:
         with self.lock:
             now = self.now()
             whole = len(keys) > 1 and all(outcomes[key].error is not None for key in keys)
+            again: list[Flight] = []
             for key in keys:
                 copy = outcomes[key]
                 flight = self.flights.pop(key, None)
                 if copy.error is not None:
                     if whole and flight is not None:
-                        self._halve(flight, copy.error, len(keys))
+                        again.append(flight)
                         continue
-                    row = self._failed(key, copy.error, now)
+                    row = self._failed(key, copy.error, now, alone=len(keys) == 1)
                 else:
-                    self._failures.pop(key, None)
+                    self._backoff.answered([_id(key)])
                     entry = self._store(key, copy, sent_at)
                     row = self.row_of(entry, now, hit=False)
                 if flight is not None:
                     answered.append((flight, row))
+            self._halve(again, keys)
             self._share([key for key in keys if outcomes[key].error is None])
             self._release(keys, now)
             self.pump(now)
@@ -732,24 +632,28 @@ class Engine:
         except StoreError as error:
             self.shared.fail(error, now)
 
-    def _halve(self, flight: Flight, error: str, size: int) -> None:
-        """Send a key of a failed request again in a request of half the size: whose fault it was is not known yet."""
-        self._failures[flight.key] = Failures(error, size // 2)
-        flight.sent = False
-        self.flights[flight.key] = flight
-        (self._refreshes if flight.key in self.rows else self._misses).append(flight)
+    def _halve(self, again: Sequence[Flight], keys: Sequence[Hashable]) -> None:
+        """Send the keys of a failed request again in halves: whose fault it was is not known yet."""
+        if again:
+            self._backoff.request_failed([_id(key) for key in keys])
+        for flight in again:
+            flight.sent = False
+            self.flights[flight.key] = flight
+            (self._refreshes if flight.key in self.rows else self._misses).append(flight)
 
-    def _failed(self, key: Hashable, error: str, now: float) -> CachedRow[Any]:
+    def _failed(self, key: Hashable, error: str, now: float, alone: bool) -> CachedRow[Any]:
         """Note the failure of a key: it is tried again ever more seldom, and its old row stays."""
         self.counters.failed += 1
         self._log_failure(key, error, now)
-        failure = self._failures.get(key)
-        alone = 1 if failure is None else failure.alone + 1
-        retry = min(FIRST_RETRY_MS * 2.0 ** (alone - 1), LAST_RETRY_MS)
-        self._failures[key] = Failures(error, 1, alone, now + retry)
-        self._failures.move_to_end(key)
-        while len(self._failures) > self.capacity:
-            self._failures.popitem(last=False)
+        self._backoff.advance(int((now - self._started) / 1000))
+        if alone:
+            self._backoff.request_failed([_id(key)])
+        else:
+            self._backoff.key_failed(_id(key))
+        self._errors[key] = error
+        self._errors.move_to_end(key)
+        while len(self._errors) > self.capacity:
+            self._errors.popitem(last=False)
         entry = self.rows.get(key)
         return CachedRow.failed(error) if entry is None else self._old_row(entry, now, error)
 
@@ -806,46 +710,13 @@ class Engine:
             self.counters.audit_believed += believed
             self.counters.audit_right += not changed
 
-    # ---- the table
-
     def _insert(self, key: Hashable, now: float) -> Entry:
-        while len(self.rows) >= self.capacity:
-            self._evict(now)
-        self._count_time()
-        entry = Entry(key, now)
-        entry.reads = 1
-        if len(self._list) > 2 * len(self.rows) + SAMPLED_FOR_EVICTION:  # most of them were forgotten
-            self._list = list(self.rows.values())
-        self._list.append(entry)
-        self.rows[key] = entry
+        entry, evicted = self.table.insert(key, now)
+        self.counters.evicted += len(evicted)
+        for old in evicted:
+            self._hinted.pop(old, None)
+            self._audited.pop(old, None)
         return entry
-
-    def _evict(self, now: float) -> None:
-        """Drop the entry that is read least of a few drawn at random."""
-        least: Entry | None = None
-        place = 0
-        for _ in range(SAMPLED_FOR_EVICTION):
-            drawn = self._rng.randrange(len(self._list))
-            entry = self._list[drawn]
-            if self.rows.get(entry.key) is not entry:  # forgotten since it was listed
-                least, place = entry, drawn
-                break
-            if least is None or self._read_rate(entry, now) < self._read_rate(least, now):
-                least, place = entry, drawn
-        assert least is not None
-        last = self._list.pop()
-        if last is not least:
-            self._list[place] = last
-        if self.rows.get(least.key) is least:
-            self._count_time()
-            del self.rows[least.key]
-            self._hinted.pop(least.key, None)
-            self.counters.evicted += 1
-
-    def _count_time(self) -> None:
-        now = self.now()
-        self._known_time += (now - self._known_at) * len(self.rows)
-        self._known_at = now
 
     def _tick(self, now: float) -> None:
         """Pay income in, and set the price; entries are considered again when it has moved by a cell of the grid."""
@@ -858,7 +729,11 @@ class Engine:
             self._epoch_price = price
             self.epoch += 1
         self.next_tick = now + self._tick_ms
-        self._known_reads = float(self.counters.hits + self.quick_hits + self.counters.misses)
+        self.table.reads = float(self.counters.hits + self.quick_hits + self.counters.misses)
+
+
+def _id(key: Hashable) -> EntryId:
+    return Kind.COPY, key
 
 
 def _stored(entry: Entry) -> StoredRow:

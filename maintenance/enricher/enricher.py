@@ -7,8 +7,8 @@ from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
-from freshkeeper.maintenance.enricher.engine import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
+from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_requests import (
     InlineSender,

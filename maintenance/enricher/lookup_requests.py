@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
-from freshkeeper.maintenance.enricher.engine import Outcomes
+from freshkeeper.maintenance.enricher.flights import Outcomes
 from freshkeeper.maintenance.enricher.row import K, Row, V
 from freshkeeper.maintenance.enricher.workers import Alarm, Workers
 from freshkeeper.maintenance.fetching.endpoint import Copy, error_text

@@ -68,6 +68,16 @@ class KeyBackoff:
             soonest = min(self._failures, key=lambda entry: self._failures[entry].until)
             self._probe = following, soonest
 
+    def advance(self, order: int) -> None:
+        """Go on to this order: for callers that count seconds, say, instead of orders."""
+        while self.order < order:
+            self.begin_order()
+
+    def has_failed(self, entry: EntryId) -> bool:
+        """Return whether the last failure of a key was its own, and it was not answered since."""
+        failures = self._failures.get(entry)
+        return failures is not None and failures.alone > 0
+
     def limit(self, entry: EntryId, batch: int) -> int:
         """Return how many keys a request may hold that has this one."""
         failures = self._failures.get(entry)

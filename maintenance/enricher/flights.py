@@ -1,0 +1,63 @@
+"""What reads and requests of an enricher hand to each other."""
+
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from freshkeeper.maintenance.enricher.row import CachedRow
+from freshkeeper.maintenance.fetching.endpoint import Copy
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What one read asks for beyond the cache's own rule."""
+
+    max_age: float | None = None
+    """milliseconds"""
+    min_freshness: float | None = None
+    waits: bool = True
+    """whether the reader waits for a fetch"""
+
+
+@dataclass(eq=False)
+class Flight:
+    """A key that is being fetched, or waits for its turn."""
+
+    key: Hashable
+    is_miss: bool
+    future: "Future[CachedRow[Any]]" = field(default_factory=Future)
+    sent: bool = False
+    cancelled: bool = False
+    waiters: int = 0
+    elsewhere_until: float = 0.0
+    """until when another process may take to fetch the key"""
+
+
+Outcomes = dict[Hashable, Copy]
+
+
+class Sender(Protocol):
+    """Sends requests to the source; the engine gives it one after the other, as the budget allows."""
+
+    can_wait: bool
+    """whether requests may wait for the budget; if not, a key that cannot be sent at once has an error"""
+
+    def ready(self) -> bool:
+        """Return whether the source takes a request now: free workers, rate limit, circuit breaker."""
+        ...
+
+    def why_not(self) -> str:
+        """Return in words why the source takes no request now."""
+        ...
+
+    def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
+        """Send one request and call `done` with an outcome for each key, now or later, from any thread.
+
+        `proven` keys were answered before: if they fail, the source is to blame, and not the keys.
+        """
+        ...
+
+    def wake(self, after: float) -> None:
+        """Call the engine's `pump` after so many milliseconds: requests wait for the budget or for company."""
+        ...
