@@ -12,7 +12,7 @@ MAX_EXPONENT = 50.0
 
 
 class RowStatistics(Protocol):
-    """Where the evidence of one row is kept; both numbers begin at 0."""
+    """The evidence of one row; both numbers begin at 0."""
 
     changes: int
     exposure: float

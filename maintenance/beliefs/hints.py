@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class HintQuality:
-    """How much the hints of one source are worth.
+    """The learned worth of the hints of one source.
 
     A hint multiplies the probability that a row is still right by 1 − precision. Silence is evidence, too: where hints
     announce a share of all changes (recall), changes without a hint come at (1 − recall) times the learned rate.

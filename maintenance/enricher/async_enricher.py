@@ -86,7 +86,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
     async def join(self, events: AsyncIterable[T] | Iterable[T], key: KeyOf) -> AsyncIterator[tuple[T, CachedRow[V]]]:
         """Yield every event with the row of its key, which is a field of the event or what a function says."""
         key_of = key_reader(key)
-        async for event in events if isinstance(events, AsyncIterable) else _each(events):
+        async for event in events if isinstance(events, AsyncIterable) else _as_async(events):
             try:
                 name = _checked(key_of(event))
             except Exception as error:
@@ -144,6 +144,6 @@ def _settle(waiter: "asyncio.Future[CachedRow[V]]", row: CachedRow[V]) -> None:
         waiter.set_result(row)
 
 
-async def _each(events: Iterable[T]) -> AsyncIterator[T]:
+async def _as_async(events: Iterable[T]) -> AsyncIterator[T]:
     for event in events:
         yield event

@@ -1,4 +1,4 @@
-"""What `Enricher` and `AsyncEnricher` share: settings, the engine made of them, and all calls that never wait."""
+"""The common part of `Enricher` and `AsyncEnricher`: settings, the engine, and all calls that never wait."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any, Generic
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.enricher.engine import Engine
+from freshkeeper.maintenance.enricher.engine import KeyCache
 from freshkeeper.maintenance.enricher.expansions import Expansions
 from freshkeeper.maintenance.enricher.exposition import MetricsPort
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
@@ -92,7 +92,7 @@ class BaseEnricher(Generic[K, V]):
         else:
             bucket = SharedBucket(self.settings.rate.per_ms, bank_size, initial, now, state=shared, initial=initial)
         self._sender = self._make_sender(lookup, RateLimiter(self.settings.limits(), clock=lambda: self._now() / 1000))
-        self._engine = Engine(
+        self._engine = KeyCache(
             self._sender,
             bucket,
             self._now,

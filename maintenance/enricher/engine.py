@@ -55,7 +55,7 @@ TICKS_PER_BANK = 500.0
 
 
 @dataclass(eq=False)
-class Engine:
+class KeyCache:
     """The rows of one enricher, and the decisions about them."""
 
     sender: Sender
@@ -129,7 +129,7 @@ class Engine:
             wanted, demanded = self._consider(entry, now, options)
             found = self._fetch_again(entry, now, demanded, options) if wanted else self.row_of(entry, now)
             answered_fresh = isinstance(found, Flight)
-            self._judge(1, 1.0 if answered_fresh else self._kept(entry, now))
+            self._judge(1, 1.0 if answered_fresh else self._probability_right(entry, now))
             self.counters.waited += answered_fresh
             return found
 
@@ -275,9 +275,9 @@ class Engine:
 
     def row_of(self, entry: Entry, now: float, hit: bool = True, error: str | None = None) -> CachedRow[Any]:
         """Return what is known of a row now."""
-        return CachedRow(entry.value, self._kept(entry, now), (now - entry.fetched) / 1000, hit, error)
+        return CachedRow(entry.value, self._probability_right(entry, now), (now - entry.fetched) / 1000, hit, error)
 
-    def _kept(self, entry: Entry, now: float) -> float:
+    def _probability_right(self, entry: Entry, now: float) -> float:
         """Return the probability that a row is still right."""
         doubt = now - entry.doubt_from
         return math.exp(-self.rates.rate(entry) * doubt) if doubt > 0 else 1.0
@@ -330,7 +330,7 @@ class Engine:
 
     def _consider(self, entry: Entry, now: float, options: ReadOptions) -> tuple[bool, bool]:
         """Return whether a row is worth a fetch now, and whether this read demands one whatever it costs."""
-        kept = self._kept(entry, now)
+        kept = self._probability_right(entry, now)
         self._judge_quick_reads(entry, now)
         demanded = entry.doubt_from == -math.inf
         if options.max_age is not None:
@@ -359,7 +359,7 @@ class Engine:
 
     @property
     def _key_cost(self) -> float:
-        """What one key costs in a request as full as they have been of late."""
+        """The cost of one key in a request as full as they have been of late."""
         return self.price.paid(1, 1) if self.price.batch == 1 else self.price.paid(1, round(self._fill)) / self._fill
 
     def _judge_quick_reads(self, entry: Entry, now: float) -> None:
@@ -422,7 +422,8 @@ class Engine:
     def _send_all(self, now: float, flush: bool) -> float:
         """Send requests until nothing is left or something has to be waited for; return for how many ms."""
         while self._misses or self._refreshes:
-            if self.linger and not flush and (wait := self._company(now)) > 0:
+            wait = self._company(now) if self.linger and not flush else 0.0
+            if wait > 0:
                 return wait
             if not self.sender.ready():
                 return POLL_MS
@@ -581,7 +582,7 @@ class Engine:
                 or self._backoff.has_failed(_id(key))
             ):
                 continue
-            doubt = 1.0 - self._kept(entry, now)
+            doubt = 1.0 - self._probability_right(entry, now)
             gain = doubt * self.table.read_rate(entry, now) / self.rates.rate(entry)
             if gain > self.controller.price * self.price.per_key and doubt > 0.01:
                 worth[key] = gain

@@ -109,7 +109,7 @@ class Enricher(BaseEnricher[K, V]):
         return self._read(key, self._options(max_age, min_freshness, max_wait), max_wait)
 
     def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
-        """Return the rows of many keys; those that have to be fetched share requests."""
+        """Return the rows of many keys, in their order; those that have to be fetched share requests."""
         wanted = list(keys)
         options = self._options(None, None, max_wait)
         with self._engine.gathering():
@@ -127,7 +127,7 @@ class Enricher(BaseEnricher[K, V]):
         return answered
 
     def get_entries(self, key: Any) -> EntryRows:
-        """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""
+        """Return the rows of all entries that `expand` says a key has; what it says is kept until `forget(key)`."""
         if self._expansions is None:
             raise ConfigError("get_entries needs expand=...: a function from a key to the keys of its entries")
         entries = self._expansions.of(key, self._wait_s(None))
@@ -153,7 +153,7 @@ class Enricher(BaseEnricher[K, V]):
             yield from zip(chunk, self.get_many(keys) if len(keys) > 1 else map(self.get, keys), strict=True)
 
     def close(self) -> None:
-        """Send no more requests; rows that are there can still be read."""
+        """Send no more requests; rows in the cache can still be read."""
         self._closed = True
         self._engine.close()
         if self._metrics is not None:

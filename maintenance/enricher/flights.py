@@ -1,4 +1,4 @@
-"""What reads and requests of an enricher hand to each other."""
+"""Reads and requests of an enricher, as they are handed from one part to the other."""
 
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.fetching.endpoint import Copy
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What one read asks for beyond the cache's own rule."""
+    """Demands of one read beyond the cache's own rule."""
 
     max_age: float | None = None
     """milliseconds"""

@@ -1,4 +1,4 @@
-"""How an event tells its key."""
+"""The keys of events."""
 
 from collections.abc import Callable, Hashable
 from operator import itemgetter
@@ -11,10 +11,10 @@ KeyOf: TypeAlias = str | int | Callable[[Any], Hashable]
 
 
 def key_reader(key: KeyOf) -> Callable[[Any], Hashable]:
-    """A function that reads it."""
+    """Return a function that reads the key of an event."""
     return key if callable(key) else itemgetter(key)
 
 
 def no_key(event: object, error: Exception) -> InputError:
-    """An event that has none."""
+    """Return the error for an event without a key."""
     return InputError(f"the event {event!r} has no key: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""What lookups return and what enrichers answer with."""
+"""Rows, as lookups return them and as enrichers give them to readers."""
 
 import hashlib
 import math
@@ -22,7 +22,7 @@ else:
 
 
 class RowError(FreshkeeperError):
-    """Nothing is known of a key; the message says why.
+    """Raised where nothing is known of a key; the message says why.
 
     >>> from freshkeeper import CachedRow, RowError
     >>> try:
@@ -34,7 +34,7 @@ class RowError(FreshkeeperError):
 
 
 class CachedRow(NamedTuple, Generic[V]):
-    """What is known of a key: the row, how likely it still is what the source has, and how old it is.
+    """The row of a key, how likely it still is what the source has, and how old it is.
 
     >>> from freshkeeper import CachedRow
     >>> CachedRow({"name": "pen"}, freshness=0.98, age=1.5, hit=True).value["name"]

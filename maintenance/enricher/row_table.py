@@ -14,7 +14,7 @@ FIRST_GAP_MS = 60_000.0
 
 
 class Entry:
-    """One row in the cache, with what was learned of its key."""
+    """A row in the cache, with what was learned of its key."""
 
     __slots__ = (
         "changes", "check_at", "doubt_from", "epoch", "exposure", "fetched", "fingerprint", "judged", "key", "reads",

@@ -1,6 +1,5 @@
 """The settings of an enricher, read and checked once."""
 
-import math
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -64,7 +63,7 @@ class BudgetRate:
 
 @dataclass(frozen=True, kw_only=True)
 class EnricherSettings:
-    """How an enricher spends its budget and answers its readers; made by `Enricher`."""
+    """The settings by which an enricher spends its budget and answers its readers; made by `Enricher`."""
 
     budget: str
     bank: Seconds | None
@@ -102,24 +101,24 @@ class EnricherSettings:
 
     @property
     def bank_ms(self) -> float:
-        """How long unspent budget keeps, in ms: as said, or the budget's own unit, at least a minute."""
+        """The time that unspent budget keeps, in ms (default: the budget's own unit, at least a minute)."""
         if self.bank is None:
             return max(self.rate.unit_ms, MIN_BANK_MS)
         return milliseconds("bank", self.bank)
 
     @property
     def max_wait_ms(self) -> float:
-        """How long a read waits, in ms."""
+        """The longest time that a read waits, in ms."""
         return milliseconds("max_wait", self.max_wait)
 
     @property
     def pricing(self) -> Price:
-        """What requests cost: as said, or 1 each."""
+        """The cost of requests (default: 1 each)."""
         return self.price or Price(batch=self.batch)
 
     @property
     def bucket_capacity(self) -> float:
-        """What the bucket holds in cost units: the bank, and never less than one full request."""
+        """The capacity of the bucket in cost units: the bank, and never less than one full request."""
         full_request = self.pricing.paid(1, self.pricing.batch)
         return max(self.rate.per_ms * self.bank_ms, full_request, 1e-9)
 
@@ -131,6 +130,3 @@ class EnricherSettings:
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ConfigError(f"{name}={value!r}: {nearest(str(value), list(choices))}")
-
-
-FOREVER = math.inf

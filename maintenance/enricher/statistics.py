@@ -1,4 +1,4 @@
-"""What an enricher has done so far, in numbers."""
+"""Counts of what an enricher has done so far."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Stats:
-    """What an enricher has done so far, and how its budget stands.
+    """Numbers of an enricher so far, and the state of its budget.
 
     >>> from freshkeeper import Enricher
     >>> with Enricher(lambda keys: dict.fromkeys(keys, "row"), "5/s") as enricher:

@@ -1,4 +1,4 @@
-"""Where rows and the budget live beyond one process: the seam, and what a row looks like there.
+"""Stores keep rows and the budget beyond one process: the interface, and rows as they are stored.
 
 A store is shared by the processes that use the same rows. It holds the bucket, so that all of them together never
 spend more than the budget; the rows with what was learned of them, so that what one process fetched is a hit in the
@@ -32,7 +32,7 @@ class StoredRow(NamedTuple):
 
 @dataclass(frozen=True)
 class BucketRule:
-    """What a shared bucket is paid and how much it holds, in cost units."""
+    """The income and the capacity of a shared bucket, in cost units."""
 
     rate: float
     """per millisecond"""

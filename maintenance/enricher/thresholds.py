@@ -1,4 +1,4 @@
-"""When a row is worth a request: the age from which on a read should fetch it again, at a price per request.
+"""The age from which on a read should fetch its row again, at a price per request.
 
 A key is read at rate μ and its row changes at rate λ; ρ = μ/λ and u = λ·age. If a copy counts as stale from u on and
 the first read after that fetches, a cycle lasts u + 1/ρ (in units of 1/λ), costs one request, and answers this many

@@ -20,7 +20,7 @@ IDLE_S = 30.0
 
 @dataclass(eq=False)
 class Workers:
-    """Up to `limit` daemon threads that run calls in the order in which they come."""
+    """A pool of up to `limit` daemon threads that run calls in their order."""
 
     limit: int
     name: str

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.fetching.http.response_status import check
 from freshkeeper.maintenance.fetching.http.validity_headers import of_headers
 from freshkeeper.maintenance.fetching.requests import Deadline
 
-GONE = (404, 410)
+STATUSES_WITHOUT_ROW = (404, 410)
 
 
 @dataclass(eq=False)
@@ -47,12 +47,12 @@ class HttpLookup:
             raise ConfigError("rows=... is needed with {keys}: how a document gives a mapping from keys to rows")
 
     def __call__(self, keys: list[Any]) -> Rows:
-        """The rows that there are."""
+        """Return the rows that there are."""
         answer = self.pool.exchange(
             Call("GET", self.address(keys), {"Accept": "application/json", **self.headers}),
             Deadline(self.pool.clock() + self.timeout),
         )
-        if answer.status in GONE:
+        if answer.status in STATUSES_WITHOUT_ROW:
             return {}
         check(answer, self.wall)
         found = json.loads(answer.body)
@@ -61,7 +61,7 @@ class HttpLookup:
         return {key: self._dated(row, answer) for key, row in self.rows(found).items()}
 
     def address(self, keys: list[Any]) -> str:
-        """Where the rows of these keys are."""
+        """Return the address of the rows of these keys."""
         if "{keys}" in self.url:
             return self.url.replace("{keys}", ",".join(quote(str(key), safe="") for key in keys))
         if len(keys) != 1:
@@ -69,11 +69,11 @@ class HttpLookup:
         return self.url.replace("{key}", quote(str(keys[0]), safe=""))
 
     def close(self) -> None:
-        """Close connections; look-ups under way fail."""
+        """Close connections; lookups under way fail."""
         self.pool.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Connections stay where they are."""
+        """Pickle everything but the connections."""
         return {name: value for name, value in vars(self).items() if name != "pool"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,13 +10,13 @@ from freshkeeper.maintenance.enricher.lookup_requests import Rows
 
 @dataclass(frozen=True)
 class RedisLookup:
-    """What Redis has under the names of keys: a string, read as JSON unless `read` says otherwise, or a whole hash.
+    """Values that Redis has under the names of keys: a string, read as JSON unless `read` says otherwise, or a hash.
 
     All keys of a request go in one round trip. The client is `redis.Redis`, or that of `redis.asyncio` for
     `AsyncEnricher`.
 
     >>> from freshkeeper import RedisLookup
-    >>> RedisLookup(client=None, name="product:{key}").named(["pen"])
+    >>> RedisLookup(client=None, name="product:{key}").names(["pen"])
     ['product:pen']
     """
 
@@ -26,21 +26,21 @@ class RedisLookup:
     read: Callable[[Any], Any] = json.loads
 
     def __call__(self, keys: list[Any]) -> Any:
-        """The values that there are."""
+        """Return the values that there are."""
         if not self.hashes:
-            return self._rows(keys, self.client.mget(self.named(keys)))
+            return self._rows(keys, self.client.mget(self.names(keys)))
         pipeline = self.client.pipeline(transaction=False)
-        for name in self.named(keys):
+        for name in self.names(keys):
             pipeline.hgetall(name)
         return self._rows(keys, pipeline.execute())
 
     @property
     def asynchronous(self) -> bool:
-        """Whether what it returns is to be awaited."""
+        """Return whether the result has to be awaited."""
         return ".asyncio" in type(self.client).__module__
 
-    def named(self, keys: Sequence[Any]) -> list[str]:
-        """What Redis calls these keys."""
+    def names(self, keys: Sequence[Any]) -> list[str]:
+        """Return the names of these keys in Redis."""
         return [self.name.format(key=key) for key in keys]
 
     def _rows(self, keys: list[Any], found: Any) -> Any:

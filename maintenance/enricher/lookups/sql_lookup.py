@@ -42,7 +42,7 @@ class SqlLookup:
     """whether a key has several rows: a list of them is fetched as one"""
     modified: str | None = None
     """a column that says when the row last changed, for `knowledge="published"`: a datetime, or milliseconds"""
-    _held: local = field(default_factory=local, init=False, repr=False)
+    _thread: local = field(default_factory=local, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.query.count(HOLE) != 1:
@@ -51,7 +51,7 @@ class SqlLookup:
             raise ConfigError("modified is a column of one row; of several rows to a key none says it")
 
     def __call__(self, keys: list[Any]) -> dict[Any, Any]:
-        """The rows that there are."""
+        """Return the rows that the query finds."""
         names, rows = self._through_engine(keys) if hasattr(self.connect, "dialect") else self._through_driver(keys)
         key = 0 if self.key is None else self._column(names, self.key)
         found: dict[Any, Any] = {}
@@ -64,12 +64,12 @@ class SqlLookup:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Connections stay where they are."""
-        return {name: value for name, value in vars(self).items() if name != "_held"}
+        """Pickle everything but the open connections."""
+        return {name: value for name, value in vars(self).items() if name != "_thread"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._held = local()
+        self._thread = local()
 
     def _dated(self, row: dict[str, Any]) -> Any:
         if self.modified is None:
@@ -97,17 +97,17 @@ class SqlLookup:
             cursor.close()
             connection.rollback()  # or the next look-up sees what this one saw
         except BaseException:
-            del self._held.connection
+            del self._thread.connection
             with suppress(Exception):
                 connection.close()
             raise
         return names, rows
 
     def _connection(self) -> Any:
-        if not hasattr(self._held, "connection"):
+        if not hasattr(self._thread, "connection"):
             connect: Any = self.connect
-            self._held.connection = connect()
-        return self._held.connection
+            self._thread.connection = connect()
+        return self._thread.connection
 
     def _column(self, names: Sequence[str], wanted: str) -> int:
         if wanted not in names:
@@ -116,7 +116,7 @@ class SqlLookup:
 
 
 def _mark(connection: Any) -> str:
-    """What stands for a parameter, as the driver's module says."""
+    """Return the placeholder of a parameter, as the driver's module says."""
     driver = sys.modules[type(connection).__module__.partition(".")[0]]
     style = getattr(driver, "paramstyle", "")
     if style not in MARKS:

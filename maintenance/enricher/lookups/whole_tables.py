@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def enrich_table(enricher: Enricher[Any, Any], table: T, key: str, freshness: str = "freshness") -> T:
-    """The table with the columns of the rows of its keys, and one that says how likely each row is fresh.
+    """Return the table with the columns of the rows of its keys, and one with their freshness.
 
     Rows are dicts; what has none, or lacks a column, is null there. Keys that are missing are fetched together, within
     the enricher's reserve. A column that the table has already is refused.
