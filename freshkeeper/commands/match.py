@@ -35,10 +35,10 @@ def match(
     """
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
     from freshkeeper.maintenance.outputs.result_sink import ResultSink
-    from freshkeeper.maintenance.runtime.query_files import named
+    from freshkeeper.maintenance.runtime.query_files import names_of
 
     files = pairs("stream", stream)
-    read = {name: _parsed(file, list(files)) for name, file in named(queries).items()}
+    read = {name: _parsed(file, list(files)) for name, file in names_of(queries).items()}
     patterns = PatternSet.of(read, most=most)
     inputs = _inputs(patterns, files, duration("delay", delay, to_delay) or 0, on_error)
     out, found, told = ResultSink.begin(sys.stdout, "ndjson"), 0, set[str]()

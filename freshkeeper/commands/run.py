@@ -57,7 +57,7 @@ def run(
     `freshkeeper run reach.yaml --policy plan --metrics :9100`,
     `freshkeeper run queries/ --stream http://example.org/s=posts.nq --out answers`
     """
-    from freshkeeper.maintenance.runtime.query_files import named
+    from freshkeeper.maintenance.runtime.query_files import names_of
     from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of
 
     given = given_keys(ctx, RunConfig, options)
@@ -68,7 +68,7 @@ def run(
     if is_config(first) and not more:
         _carry_out(configured(first, given))
     elif more or Path(first).is_dir():
-        _carry_out(config_of({"queries": named(queries), **given}))
+        _carry_out(config_of({"queries": names_of(queries), **given}))
     else:
         _carry_out(config_of({"query": first, **given}))
 
@@ -147,8 +147,8 @@ def _carry_out(config: "RunConfig") -> None:
         if metrics is not None:
             metrics.close()
     for line in (
-        *session.news(),
-        *_result_notes(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
+        *session.summary(),
+        *_result_notes(results > 0 or not session.has_all_results, session.failed_fetches, bool(config.state)),
     ):
         tell(line)
     if session.failures:
@@ -175,7 +175,7 @@ def _session(
     return Session(
         config=config,
         queries=read_queries(config, failed),
-        tell=tell,
+        log=tell,
         observers=observers,
         command=command,
         failures=failures,
@@ -191,10 +191,12 @@ def answers_of(session: "Session") -> "ResultSink | AnswerFiles | SenderSink":
     empty = config.empty or not config.several
     if config.output is not None:
         output = config.output.open_receiver(Path(config.state or ".") / "dead-letters.ndjson")
-        return SenderSink(AnswerSender(output, session.tell), empty)
+        return SenderSink(AnswerSender(output, session.log), empty)
     if config.out is not None:
         return AnswerFiles(config.out, config.format, session.before, empty)
-    return ResultSink.begin(sys.stdout, config.format, resumed=session.goes_on, partial=session.torn, empty=empty)
+    return ResultSink.begin(
+        sys.stdout, config.format, resumed=session.is_resumed, partial=session.may_be_partial, empty=empty
+    )
 
 
 def _result_notes(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":

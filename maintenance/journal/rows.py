@@ -12,55 +12,55 @@ from freshkeeper.maintenance.cache.budget.audit import Audit
 from freshkeeper.maintenance.cache.evaluation import Answers, Record, Refreshes
 from freshkeeper.maintenance.journal.journal import Column
 
-LABELS = ("", "miss ", "edges ")
-"""What stands before the key of a refresh, by its kind."""
+KIND_PREFIXES = ("", "miss ", "edges ")
+"""The prefix of the key of a refresh, by its kind."""
 
 
-def written(key: object) -> str:
-    """A key as text: the terms of a tuple with blanks between."""
+def key_as_text(key: object) -> str:
+    """Return a key as text, the terms of a tuple separated by spaces."""
     return " ".join(map(text_of, key)) if isinstance(key, tuple) else text_of(key)
 
 
-def all_written(keys: Sequence[Hashable]) -> list[str]:
-    """Keys as text, each by itself."""
-    return [written(key) for key in keys]
+def keys_as_text(keys: Sequence[Hashable]) -> list[str]:
+    """Return each key as text."""
+    return [key_as_text(key) for key in keys]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What one policy does in one setting, as rows; lookup keys and cached entries are written as they are told to."""
+class JournalRows:
+    """Makes the journal's rows of one policy in one setting; `sns` and `srs` write lookup keys and cached entries."""
 
     setting: str
     policy: str
     seed: int
     case: str
     knowledge: str
-    sns: Callable[[Sequence[Hashable]], list[str]] = all_written
-    srs: Callable[[Sequence[Hashable]], list[str]] = all_written
+    sns: Callable[[Sequence[Hashable]], list[str]] = keys_as_text
+    srs: Callable[[Sequence[Hashable]], list[str]] = keys_as_text
 
     def evaluation(self, record: Record, fresh: float | None = None, warmup: bool = False) -> dict[str, Any]:
-        """The row of an evaluation, with the number of fresh answers where somebody knows it."""
-        what = {"case": self.case, "knowledge": self.knowledge, "warmup": warmup, "fresh": fresh}
-        return {"setting": self.setting, "policy": self.policy, "seed": self.seed} | vars(record) | what
+        """Return the row of an evaluation, with the number of fresh answers if it is known."""
+        more = {"case": self.case, "knowledge": self.knowledge, "warmup": warmup, "fresh": fresh}
+        return {"setting": self.setting, "policy": self.policy, "seed": self.seed} | vars(record) | more
 
-    def refreshes(self, done: Refreshes) -> dict[str, Column]:
-        """A row for each entry that was asked for, and for each that came late."""
-        return self._whose(len(done.keys)) | {
-            "k": done.k,
-            "t_ms": done.t_ms,
-            "sr": self._labels(done),
-            "changed": done.changed,
-            "requests": done.sent,
-            "latency_ms": [None if late else done.fetch_ms for late in done.late.tolist()],
-            "error": done.errors,
-            "gain": done.gain,
-            "late": done.late,
+    def refreshes(self, refreshes: Refreshes) -> dict[str, Column]:
+        """Return a row for each requested entry, and for each late response."""
+        return self._setting(len(refreshes.keys)) | {
+            "k": refreshes.k,
+            "t_ms": refreshes.t_ms,
+            "sr": self._labels(refreshes),
+            "changed": refreshes.changed,
+            "requests": refreshes.sent,
+            "latency_ms": [None if late else refreshes.fetch_ms for late in refreshes.late.tolist()],
+            "error": refreshes.errors,
+            "gain": refreshes.gain,
+            "late": refreshes.late,
         }
 
     def answers(self, record: Record, answers: Answers) -> dict[str, Column]:
-        """A row for each answer."""
+        """Return a row for each answer."""
         rows = len(answers)
-        return self._whose(rows) | {
+        return self._setting(rows) | {
             "case": [self.case] * rows,
             "k": np.full(rows, record.k),
             "t_ms": np.full(rows, record.t_ms),
@@ -71,27 +71,27 @@ class Rows:
         }
 
     def audits(self, record: Record, audits: Sequence[Audit]) -> dict[str, Column]:
-        """A row for each answer that was checked."""
+        """Return a row for each audited answer."""
         rows = len(audits)
-        return self._whose(rows) | {
+        return self._setting(rows) | {
             "k": np.full(rows, record.k),
             "t_ms": np.full(rows, record.t_ms),
             "sn": self.sns([audit.sn for audit in audits]),
             "fresh": [audit.fresh for audit in audits],
         }
 
-    def _whose(self, rows: int) -> dict[str, Column]:
+    def _setting(self, rows: int) -> dict[str, Column]:
         return {"setting": [self.setting] * rows, "policy": [self.policy] * rows, "seed": np.full(rows, self.seed)}
 
-    def _labels(self, done: Refreshes) -> list[str]:
-        if not done.kinds.any():  # copies only, as nearly always
-            return self.srs(done.keys)
-        kinds = done.kinds.tolist()
-        keys = {kind: [key for of, key in zip(kinds, done.keys, strict=True) if of == kind] for kind in Kind}
+    def _labels(self, refreshes: Refreshes) -> list[str]:
+        if not refreshes.kinds.any():  # copies only, as nearly always
+            return self.srs(refreshes.keys)
+        kinds = refreshes.kinds.tolist()
+        keys = {kind: [key for of, key in zip(kinds, refreshes.keys, strict=True) if of == kind] for kind in Kind}
         words = {kind: iter((self.srs if kind == Kind.COPY else self.sns)(found)) for kind, found in keys.items()}
-        return [LABELS[kind] + next(words[kind]) for kind in kinds]
+        return [KIND_PREFIXES[kind] + next(words[kind]) for kind in kinds]
 
 
 def plain(columns: Mapping[str, Column]) -> dict[str, list[object]]:
-    """Columns as lists of what JSON has."""
+    """Return columns as lists of JSON values."""
     return {name: column.tolist() if isinstance(column, np.ndarray) else [*column] for name, column in columns.items()}

@@ -14,25 +14,24 @@ from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime
 from freshkeeper.maintenance.streams.batch import Batch, checked
 from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
 
-Coming = AsyncIterable[tuple[int, Triple | Quad]]
-Came = Batch | Exception | None
-"""Elements, what broke the stream, or nothing at its end"""
+AsyncElements = AsyncIterable[tuple[int, Triple | Quad]]
+Arrival = Batch | Exception | None
+"""Elements, the error that broke a stream, or None at its end."""
 
 
 async def run_async(
     query: ContinuousQuery | Sequence[ContinuousQuery],
-    streams: Mapping[str, Coming],
+    streams: Mapping[str, AsyncElements],
     delay: int = 0,
     drain: bool = False,
     idle: float | None = None,
     gap: int = LONGEST_GAP,
 ) -> AsyncIterator[Result]:
-    """One query or several over streams that come on their own; several streams meet in the order in which they arrive.
+    """Run one query, or several, over asynchronous streams, whose elements meet in the order of their arrival.
 
-    Queries are evaluated in a thread beside the loop, which goes on while sources are asked.
-
-    With `idle`, a stream that is silent for so many seconds holds the others back no longer. `gap` is the longest
-    plausible step of a stream's time, in milliseconds: an element that is further ahead is an error.
+    A thread evaluates the queries, so that the event loop runs while sources answer. After `idle` seconds without an
+    element a stream holds the others back no longer. `gap` is the longest plausible step of a stream's time, in
+    milliseconds: an element further ahead is an error.
 
     >>> import asyncio
     >>> from pyoxigraph import NamedNode, Triple
@@ -53,48 +52,51 @@ async def run_async(
         runtime.listen(name, delay=delay)
     arrivals = _Arrivals(idle)
     pumps = [asyncio.create_task(_pump(name, stream, arrivals, GapLimit(gap))) for name, stream in streams.items()]
-    aside = _Aside()
+    worker = _Worker()
     try:
         for name in streams:
             arrivals.expect(name)
         while arrivals.expected:
             for name in await arrivals.wait():
-                async for result in aside.of(partial(runtime.mark_idle, name)):
+                async for result in worker.of(partial(runtime.mark_idle, name)):
                     yield result
-            async for result in aside.of(partial(_fed, runtime, arrivals.came)):
+            async for result in worker.of(partial(_feed, runtime, arrivals.received)):
                 yield result
-        async for result in aside.of(runtime.finish):
+        async for result in worker.of(runtime.finish):
             yield result
     finally:
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-        await aside.close()
+        await worker.close()
 
 
-def _fed(runtime: QueryRuntime, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
-    """What came, one after the other."""
-    for name, each in came:
-        if isinstance(each, Exception):
-            raise each
-        yield from runtime.end(name) if each is None else runtime.push(name, each)
+def _feed(runtime: QueryRuntime, arrivals: Sequence[tuple[str, Arrival]]) -> Iterator[Result]:
+    """Hand arrivals to the runtime, one after the other, and yield the results."""
+    for name, arrival in arrivals:
+        if isinstance(arrival, Exception):
+            raise arrival
+        if arrival is None:
+            yield from runtime.end(name)
+        else:
+            yield from runtime.push(name, arrival)
 
 
 def _read(step: Callable[[], Iterator[Result]], found: list[Result]) -> None:
-    """The results with all their rows: pyoxigraph's may be read by the thread alone that has evaluated."""
+    """Collect results with all their rows: only the thread that evaluates may read those of pyoxigraph."""
     for result in step():
         len(result.answers)
         found.append(result)
 
 
 @dataclass(eq=False)
-class _Aside:
-    """One thread for all that evaluates, so that the loop goes on while a source is asked."""
+class _Worker:
+    """The thread that evaluates, beside the event loop."""
 
     _worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "queries"))
 
     async def of(self, step: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
-        """The results of a step; of one that fails, those before."""
+        """Yield the results of a step; if it fails, those before the error."""
         found: list[Result] = []
         failure: BaseException | None = None
         try:
@@ -107,48 +109,52 @@ class _Aside:
             raise failure
 
     async def close(self) -> None:
-        """When the evaluation that is under way is finished."""
+        """Wait for the evaluation that is running, and end the thread."""
         await asyncio.get_running_loop().run_in_executor(None, self._worker.shutdown)
 
 
 @dataclass(eq=False)
 class _Arrivals:
-    """What came, in order, and who was silent for too long."""
+    """The arrivals of all streams in order, and the streams that are idle."""
 
-    patience: float | None
+    idle_s: float | None
+    """seconds without an element after which a stream is idle"""
     expected: dict[str, float] = field(default_factory=dict)
-    """open streams, and when they are silent for too long"""
-    came: list[tuple[str, Came]] = field(default_factory=list)
-    """what is there now"""
-    queue: asyncio.Queue[tuple[str, Came]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
+    """open streams, with the time at which they are idle"""
+    received: list[tuple[str, Arrival]] = field(default_factory=list)
+    """the arrivals that `wait` has taken from the queue"""
+    queue: asyncio.Queue[tuple[str, Arrival]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
 
     def expect(self, name: str) -> None:
-        """A stream is open, and was heard of just now."""
-        self.expected[name] = asyncio.get_running_loop().time() + self.patience if self.patience else float("inf")
+        """Expect elements of an open stream from now on."""
+        seconds = self.idle_s or float("inf")
+        self.expected[name] = asyncio.get_running_loop().time() + seconds
 
     async def wait(self) -> list[str]:
-        """Until something came or somebody is silent for too long; `came` says what, the result is who."""
-        self.came = []
+        """Wait until there are arrivals, which are in `received` then, or streams are idle, which are returned."""
+        self.received = []
         first = min(self.expected.values())
-        timeout = None if first == float("inf") else max(0.0, first - asyncio.get_running_loop().time())
+        timeout = None
+        if first != float("inf"):
+            timeout = max(0.0, first - asyncio.get_running_loop().time())
         try:
-            self.came.append(await asyncio.wait_for(self.queue.get(), timeout))
+            self.received.append(await asyncio.wait_for(self.queue.get(), timeout))
         except TimeoutError:
             now = asyncio.get_running_loop().time()
-            silent = [name for name, until in self.expected.items() if until <= now]
-            self.expected |= dict.fromkeys(silent, float("inf"))
-            return silent
+            idle = [name for name, until in self.expected.items() if until <= now]
+            self.expected |= dict.fromkeys(idle, float("inf"))
+            return idle
         while not self.queue.empty():
-            self.came.append(self.queue.get_nowait())
-        for name, came in self.came:
-            if came is None:
+            self.received.append(self.queue.get_nowait())
+        for name, arrival in self.received:
+            if arrival is None:
                 del self.expected[name]
             else:
                 self.expect(name)
         return []
 
 
-async def _pump(name: str, stream: Coming, arrivals: _Arrivals, steps: GapLimit) -> None:
+async def _pump(name: str, stream: AsyncElements, arrivals: _Arrivals, steps: GapLimit) -> None:
     try:
         async for time, item in stream:
             quad = Quad(item.subject, item.predicate, item.object)

@@ -1,6 +1,7 @@
-"""From a query, its graphs and its sources to one that runs: by a native plan, or by the snapshot evaluator."""
+"""Building queries that run from parsed ones, their graphs and sources: natively or by the snapshot evaluator."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -35,6 +36,8 @@ from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
 
 T = TypeVar("T")
+Factory = Callable[[], ContinuousQuery]
+"""Creates a query once the views of all queries of a run are known."""
 
 
 def build(
@@ -47,15 +50,16 @@ def build(
     evaluator: EvaluatorKind = EvaluatorKind.AUTO,
     dictionary: Dictionary | None = None,
 ) -> ContinuousQuery:
-    """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `settings` say.
+    """Build one query; `sources` answer its SERVICE patterns, as the settings say.
 
-    `start` is t0 of windows that do not say theirs. Native plans have their ids from `dictionary`.
+    `start` is where windows start that do not say it themselves, in ms; native plans take ids from `dictionary`.
     """
-    return build_all([RegisteredQuery(query, name, settings)], graphs, start, sources, evaluator, dictionary)[0]
+    registered = RegisteredQuery(query, name, settings)
+    return build_all([registered], graphs, start, sources, evaluator, dictionary=dictionary)[0]
 
 
 def build_all(
-    registrations: Sequence[RegisteredQuery],
+    queries: Sequence[RegisteredQuery],
     graphs: Graphs | None = None,
     start: int = 0,
     sources: Mapping[str, Source] | None = None,
@@ -66,141 +70,190 @@ def build_all(
     views: Views | None = None,
     windows: SharedWindows | None = None,
 ) -> list[ContinuousQuery]:
-    """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
+    """Build the queries of a run: equal SERVICE patterns have one view, and a shared budget pays for all views.
 
-    `failed` is told of a query that cannot be built, and the others are; without it that ends the building. `quiet`
-    ones may leave out evaluations without answers. `views` and `windows` are those of a service, whose queries come one
-    by one.
+    `failed` is called with a query that cannot be built, and the others are built; without it the error is raised.
+    `quiet` queries may skip evaluations without answers. A service, whose queries come one after the other, passes the
+    `views` and `windows` that they may share.
     """
-    ids = Dictionary() if dictionary is None else dictionary
-    static = StaticGraphs.of(graphs or {}, ids)
-    views = Views(sources or {}) if views is None else views
-
-    def tried(registration: RegisteredQuery, make: Callable[[], T]) -> T | None:
-        try:
-            return make()
-        except FreshkeeperError as error:
-            if failed is None:
-                raise
-            failed(registration, error)
-            return None
-
-    matched = _matched(registrations) if quiet and evaluator is not EvaluatorKind.SNAPSHOT and failed else {}
+    ids = dictionary or Dictionary()
+    builder = QueryBuilder(
+        graphs=StaticGraphs.of(graphs or {}, ids),
+        start=start,
+        views=views or Views(sources or {}),
+        evaluator=evaluator,
+        dictionary=ids,
+        windows=windows,
+    )
+    matched: dict[str, RegisteredQuery] = {}
+    if quiet and failed is not None and evaluator is not EvaluatorKind.SNAPSHOT:
+        matched = _conjunctions(queries)
 
     def cut(name: str, error: Exception) -> None:
         if failed is not None:
             failed(matched[name], error)
 
-    planned: list[tuple[RegisteredQuery, Callable[[], ContinuousQuery] | None]] = []
-    for each in registrations:
-        if each.name not in matched:
-            planned.append((each, tried(each, partial(_planned, each, static, start, views, evaluator, ids, windows))))
-        elif each is next(iter(matched.values())):
-            queries = {name: one.query for name, one in matched.items()}
-            planned.append((each, partial(matched_queries, queries, ids, start, cut)))
-    made = [tried(each, make) for each, make in planned if make is not None]
-    built = [query for query in made if query is not None]
-    for query in built:
+    # All queries are planned before any is created: a view is made for all its users.
+    factories: list[tuple[RegisteredQuery, Factory]] = []
+    for one in queries:
+        if one.name not in matched:
+            factory = _guarded(partial(builder.plan, one), one, failed)
+            if factory is not None:
+                factories.append((one, factory))
+        elif one is next(iter(matched.values())):
+            together = {name: each.query for name, each in matched.items()}
+            factories.append((one, partial(matched_queries, together, ids, start, cut)))
+    built = []
+    for one, factory in factories:
+        query = _guarded(factory, one, failed)
+        if query is not None:
+            built.append(query)
         if isinstance(query, MovingQuery):
             query.quiet = query.quiet or quiet
     return built
 
 
-def _matched(registrations: Sequence[RegisteredQuery]) -> dict[str, RegisteredQuery]:
-    """The queries that are matched together, where there are some."""
-    found = {each.name: each for each in registrations if _is_conjunction(each)}
+def _guarded(
+    step: Callable[[], T], query: RegisteredQuery, failed: Callable[[RegisteredQuery, Exception], None] | None
+) -> T | None:
+    """Return what a step returns; if it fails, report it and return None, or raise where nobody takes reports."""
+    try:
+        return step()
+    except FreshkeeperError as error:
+        if failed is None:
+            raise
+        failed(query, error)
+        return None
+
+
+def _conjunctions(queries: Sequence[RegisteredQuery]) -> dict[str, RegisteredQuery]:
+    """Return the queries that one automaton matches together, if there are enough of them."""
+    found = {one.name: one for one in queries if _is_conjunction(one)}
     return found if len(found) >= FEWEST else {}
 
 
 def _is_conjunction(one: RegisteredQuery) -> bool:
-    free = one.template is None and not one.definition.limits and (one.settings is None or one.settings.state is None)
-    return free and PatternSet.refusal(one.query) is None
-
-
-def _planned(
-    registration: RegisteredQuery,
-    graphs: StaticGraphs,
-    start: int,
-    views: "Views",
-    evaluator: EvaluatorKind,
-    dictionary: Dictionary,
-    windows: SharedWindows | None,
-) -> Callable[[], ContinuousQuery]:
-    """How a query is made when it is known what the others are."""
-    if registration.template is not None:
-        return partial(template_query, registration.template, graphs, start)
-    query, name, settings = registration.query, registration.name, registration.settings
-    made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.definition.limits)
-    if evaluator is EvaluatorKind.NATIVE and registration.definition.limits:
-        raise ConfigError("the query cannot run natively: its evaluations have limits")
-    if evaluator is not EvaluatorKind.SNAPSHOT and not registration.definition.limits:
-        try:
-            return _native(registration, graphs, start, views, dictionary, windows)
-        except NotNativeError as reason:
-            if evaluator is EvaluatorKind.NATIVE:
-                raise ConfigError(f"the query cannot run natively: {reason.within(query)}") from None
-    contents = [content_of(window, start) for window in query.windows]
-    planned = _has_plan(query, graphs)
-    if settings is None or not query.services:
-        return partial(made, contents=contents, answering=LocalQuery(query, one_order=planned))
-    services = QueryServices(registration, settings, contents, start, views).planned()
-    return lambda: made(
-        contents=contents, answering=FederatedQuery(query, [make() for make in services], one_order=planned)
-    )
-
-
-def _has_plan(query: Query, graphs: Graphs) -> bool:
-    """Whether the native evaluator may run it elsewhere, and says the same then."""
-    try:
-        plan_of(query, graphs)
-    except NotNativeError:
+    if one.template is not None or one.definition.limits:
         return False
-    return True
+    if one.settings is not None and one.settings.state is not None:
+        return False
+    return PatternSet.refusal(one.query) is None
 
 
-def _native(
-    registration: RegisteredQuery,
-    graphs: Graphs,
-    start: int,
-    views: "Views",
-    dictionary: Dictionary,
-    windows: SharedWindows | None,
-) -> Callable[[], ContinuousQuery]:
-    """How a query is made that runs by a plan; NotNativeError where there is none."""
-    query, settings, name = registration.query, registration.settings, registration.name
-    plan = plan_of(query, graphs)
-    compares = query.operator is not Operator.RSTREAM
-    tells_all = compares and settings is not None and settings.state is not None
-    if tells_all and query.form is Form.CONSTRUCT:
-        raise NotNativeError(f"the state keeps the solutions that {query.operator} compares, and CONSTRUCT shows none")
-    if not plan.services:
-        return partial(native_query, query, plan, graphs, start, name, dictionary, tells_all, windows)
-    checked = _check_native(query, settings)
-    contents = slot_contents(query, start, dictionary, None if _waits(query, views.sources) else windows)
-    services = QueryServices(registration, checked, contents, start, views).planned()
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QueryBuilder:
+    """Plans queries over the graphs, views and windows that they share."""
 
-    def made() -> ContinuousQuery:
-        joined = FederatedQuery(query, [make() for make in services])
-        native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
-        names = joined.names([one.service.variables for one in native])
-        static = StaticGraphs.of(graphs, dictionary)
-        kind = ServiceChanges if compares and not tells_all else NativeServiceAnswers
-        if plan.head.grouping is not None:
-            kind = ServiceGroups
-        answers = kind(query, plan, contents, static, dictionary, variables=names, services=native, tells_all=tells_all)
-        return continuous(answers, graphs, start, name)
+    graphs: StaticGraphs
+    start: int
+    views: Views
+    evaluator: EvaluatorKind
+    dictionary: Dictionary
+    windows: SharedWindows | None
 
-    return made
+    def plan(self, one: RegisteredQuery) -> Factory:
+        """Choose an evaluator for a query, and ask for the views that it needs."""
+        if one.template is not None:
+            return partial(template_query, one.template, self.graphs, self.start)
+        limits = one.definition.limits
+        if self.evaluator is EvaluatorKind.NATIVE and limits:
+            raise ConfigError("the query cannot run natively: its evaluations have limits")
+        if self.evaluator is not EvaluatorKind.SNAPSHOT and not limits:
+            try:
+                return self._plan_native(one)
+            except NotNativeError as reason:
+                if self.evaluator is EvaluatorKind.NATIVE:
+                    raise ConfigError(f"the query cannot run natively: {reason.within(one.query)}") from None
+        return self._plan_snapshot(one)
 
+    def _plan_snapshot(self, one: RegisteredQuery) -> Factory:
+        query = one.query
+        contents = [content_of(window, self.start) for window in query.windows]
+        create = partial(
+            ContinuousQuery,
+            query,
+            contents=contents,
+            graphs=self.graphs,
+            start=self.start,
+            name=one.name,
+            limits=one.definition.limits,
+        )
+        # A query that also has a native plan gives the same answers in the same order with both evaluators.
+        has_plan = self._has_plan(query)
+        if one.settings is None or not query.services:
+            return partial(create, answering=LocalQuery(query, one_order=has_plan))
+        services = QueryServices(one, one.settings, contents, self.start, self.views).planned()
 
-def _waits(query: Query, sources: Mapping[str, Source]) -> bool:
-    """Whether an evaluation may have to wait for a source while others go on."""
-    asked = [sources.get(one.endpoint or "") for one in query.outer_services]
-    return any(source is not None and source.transport.dispatcher is not None for source in asked)
+        def joined() -> ContinuousQuery:
+            return create(answering=FederatedQuery(query, [create() for create in services], one_order=has_plan))
+
+        return joined
+
+    def _has_plan(self, query: Query) -> bool:
+        try:
+            plan_of(query, self.graphs)
+        except NotNativeError:
+            return False
+        return True
+
+    def _plan_native(self, one: RegisteredQuery) -> Factory:
+        """Plan a query over columns; NotNativeError if it has no such plan."""
+        query = one.query
+        plan = plan_of(query, self.graphs)
+        compares = query.operator is not Operator.RSTREAM
+        # The state keeps the whole result that R2S compares the next one with.
+        keeps_result = compares and one.settings is not None and one.settings.state is not None
+        if keeps_result and query.form is Form.CONSTRUCT:
+            raise NotNativeError(
+                f"the state keeps the solutions that {query.operator} compares, and CONSTRUCT shows none"
+            )
+        if not plan.services:
+            return partial(
+                native_query,
+                query,
+                plan,
+                self.graphs,
+                start=self.start,
+                name=one.name,
+                dictionary=self.dictionary,
+                tells_all=keeps_result,
+                windows=self.windows,
+            )
+        settings = _check_native(query, one.settings)
+        # Windows of a query that waits for its sources must stay as they are meanwhile: nobody shares them.
+        windows = None if self._may_wait(query) else self.windows
+        contents = slot_contents(query, self.start, self.dictionary, windows)
+        services = QueryServices(one, settings, contents, self.start, self.views).planned()
+
+        def create() -> ContinuousQuery:
+            joined = FederatedQuery(query, [create() for create in services])
+            native = [NativeService(one, self.dictionary) for one in joined.services if isinstance(one, FromView)]
+            kind = NativeServiceAnswers
+            if plan.head.grouping is not None:
+                kind = ServiceGroups
+            elif compares and not keeps_result:
+                kind = ServiceChanges
+            answers = kind(
+                query,
+                plan,
+                contents,
+                StaticGraphs.of(self.graphs, self.dictionary),
+                self.dictionary,
+                variables=joined.names([one.service.variables for one in native]),
+                services=native,
+                tells_all=keeps_result,
+            )
+            return continuous(answers, self.graphs, self.start, one.name)
+
+        return create
+
+    def _may_wait(self, query: Query) -> bool:
+        sources = [self.views.sources.get(one.endpoint or "") for one in query.outer_services]
+        return any(source is not None and source.transport.dispatcher is not None for source in sources)
 
 
 def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:
-    """Whether views alone answer the SERVICE patterns, each answer with copies of its own."""
+    """Raise NotNativeError unless views alone answer the SERVICE patterns, with copies for each answer."""
     if settings is None or settings.fetch is not Fetch.VIEW:
         raise NotNativeError("its SERVICE patterns are asked without a view")
     if settings.edges:

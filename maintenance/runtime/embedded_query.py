@@ -30,7 +30,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class QueryOptions(TypedDict, total=False):
-    """How entries of sources are cached; what is left out has the default of `CacheSettings`."""
+    """The options of a query: how entries of its sources are cached. Defaults are those of `CacheSettings`."""
 
     policy: str
     """the name of a policy; "" (default) selects plan, and bundle for aggregates"""

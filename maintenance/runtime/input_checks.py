@@ -1,4 +1,4 @@
-"""What only a run can find: streams, graphs and sources that a query names and nobody gives, or the other way round."""
+"""Checks of the inputs of a run: it has the streams, graphs and sources that its queries name, no others."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -11,29 +11,33 @@ from freshkeeper.maintenance.query.syntax.tokens import tokenize
 def check_inputs(
     text: str, query: Query, streams: Collection[str], graphs: Collection[str], sources: Collection[str]
 ) -> None:
-    """Every stream, graph and source is given, or an error at the place where the query names it."""
+    """Raise QuerySyntaxError where a query names a stream, graph or source that is not given."""
     for window in query.windows:
-        _check(text, query, window.stream, "nothing feeds the stream", "--stream", streams)
+        if window.stream not in streams:
+            raise _missing(text, query, window.stream, streams, problem="nothing feeds the stream", option="--stream")
     for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
-        _check(text, query, name, "there is no file for the graph", "--graph", graphs)
+        if name not in graphs:
+            raise _missing(text, query, name, graphs, problem="there is no file for the graph", option="--graph")
     for service in query.services:
-        if service.endpoint is not None and not service.silent:
-            _check(text, query, service.endpoint, "there is no source", "--source", sources)
+        source = service.endpoint
+        if source is not None and not service.silent and source not in sources:
+            raise _missing(text, query, source, sources, problem="there is no source", option="--source")
 
 
-def _check(text: str, query: Query, iri: str, problem: str, option: str, known: Collection[str]) -> None:
-    if iri not in known:
-        others = [name for name in known if name]
-        near = f"; {nearest(iri, others)}" if others else ""
-        naming = (t for t in tokenize(text).items if t.is_name and query.expression.source.resolve(t) == iri)
-        first = next((token.start for token in naming), 0)
-        raise QuerySyntaxError(f"{problem} <{iri}>", text, first, f"give it as {option} '{iri}=FILE'{near}")
+def _missing(
+    text: str, query: Query, iri: str, known: Collection[str], *, problem: str, option: str
+) -> QuerySyntaxError:
+    others = [name for name in known if name]
+    near = f"; {nearest(iri, others)}" if others else ""
+    naming = (t for t in tokenize(text).items if t.is_name and query.expression.source.resolve(t) == iri)
+    first = next((token.start for token in naming), 0)
+    return QuerySyntaxError(f"{problem} <{iri}>", text, first, f"give it as {option} '{iri}=FILE'{near}")
 
 
 def unused(
     queries: Sequence[Query], streams: Iterable[str], graphs: Iterable[str], sources: Iterable[str]
 ) -> Iterator[str]:
-    """What a run was given and its queries do not ask for: a line for each."""
+    """Yield a message for each stream, graph or source that no query names."""
     who = "the query asks" if len(queries) == 1 else "the queries ask"
     yield from _not_asked(who, "stream", streams, {window.stream for query in queries for window in query.windows})
     named = {name for q in queries for name in (*q.dataset.default_graphs, *q.dataset.named_graphs)}

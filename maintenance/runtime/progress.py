@@ -1,4 +1,4 @@
-"""How far the answers of a query have been delivered, kept in the state database."""
+"""Progress of a query, in the state: which of its evaluations were answered."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,58 +10,54 @@ from freshkeeper.maintenance.state.term_text import decode, encode
 
 @dataclass(eq=False)
 class Progress:
-    """How far the answers of one query are out."""
+    """The progress of one query."""
 
     base: Database
     query: str = ""
-    """its name, where there are several"""
+    """its name; empty for the only query of a run"""
 
     @property
     def answered(self) -> int | None:
-        """The last evaluation whose answers are known to be out."""
-        found: int | None = self.base.facts.get(self._named("answered"))
+        """The last evaluation whose answers are out for sure."""
+        found: int | None = self.base.facts.get(self._key("answered"))
         return found
 
     @property
     def answering(self) -> int | None:
-        """The evaluation within whose answers the output of the run before may end."""
-        found: int | None = self.base.facts.get(self._named("answering"))
+        """The evaluation that was being answered when the process before ended; its answers may be partial."""
+        found: int | None = self.base.facts.get(self._key("answering"))
         return found
 
     @property
-    def torn(self) -> bool:
-        """Whether there is such an evaluation."""
-        return self.answering is not None
-
-    @property
     def streamed(self) -> Answers | None:
-        """What R2S compares the next answers with."""
-        written = self.base.facts.get(self._named("streamed"))
-        return None if written is None else _read(written)
+        """The answers with which R2S compares the next ones."""
+        written = self.base.facts.get(self._key("streamed"))
+        return None if written is None else _decode(written)
 
     def begin(self, t: int) -> None:
-        """The answers of an evaluation are about to go out."""
+        """Note that the answers of an evaluation are about to go out."""
         with self.base.transaction():
-            self.base.note({self._named("answering"): t})
+            self.base.note({self._key("answering"): t})
 
     def answer(self, t: int, streamed: Answers | None) -> None:
-        """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
-        written = None if streamed is None else _written(streamed)
-        facts = {"answering": None, "answered": t, "streamed": written}
+        """Note that the answers of an evaluation are out; R2S compares the next ones with `streamed`."""
+        facts: dict[str, Any] = {"answering": None, "answered": t, "streamed": None}
+        if streamed is not None:
+            facts["streamed"] = _encode(streamed)
         with self.base.transaction():
-            self.base.note({self._named(name): value for name, value in facts.items()})
+            self.base.note({self._key(name): value for name, value in facts.items()})
 
-    def _named(self, fact: str) -> str:
+    def _key(self, fact: str) -> str:
         return f"{fact} {self.query}".rstrip()
 
 
-def _written(answers: Answers) -> list[Any]:
+def _encode(answers: Answers) -> list[Any]:
     fresh = answers.freshness
     sure = None if fresh is None else [[one.probability, one.age] for one in fresh]
     return [encode(tuple(answers.items)), sure]
 
 
-def _read(written: list[Any]) -> Answers:
+def _decode(written: list[Any]) -> Answers:
     (items,) = decode([written[0]])
     sure = None if written[1] is None else [Freshness(probability, age) for probability, age in written[1]]
     return Answers(items, sure)

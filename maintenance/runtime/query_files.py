@@ -5,26 +5,27 @@ from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError
 
-QUERY_FILES = (".rspql", ".rq", ".sparql", ".cqels", ".csparql")
-"""What the files of a directory end in that are its queries."""
+QUERY_SUFFIXES = (".rspql", ".rq", ".sparql", ".cqels", ".csparql")
+"""The endings of files with queries."""
 
 
 def files_of(directory: str) -> list[str]:
-    """The query files of a directory, by name."""
+    """Return the query files of a directory, sorted by name."""
     path = Path(directory)
     if not path.is_dir():
         raise ConfigError(f"{directory} is no directory of queries")
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in QUERY_FILES and file.is_file())
+    found = sorted(file for file in path.iterdir() if file.suffix.lower() in QUERY_SUFFIXES and file.is_file())
     if not found:
-        raise ConfigError(f"the directory {directory} holds no queries: their files end in {', '.join(QUERY_FILES)}")
+        raise ConfigError(f"the directory {directory} holds no queries: their files end in {', '.join(QUERY_SUFFIXES)}")
     return [str(file) for file in found]
 
 
-def named(written: Iterable[str]) -> dict[str, str]:
-    """Files, and those of directories, by their names without endings; texts by their places."""
+def names_of(written: Iterable[str]) -> dict[str, str]:
+    """Return files, and those of directories, by their names without endings; texts by their positions."""
     found: dict[str, str] = {}
     for number, each in enumerate(written, 1):
-        for file in files_of(each) if "{" not in each and Path(each).is_dir() else [each]:
+        is_directory = "{" not in each and Path(each).is_dir()
+        for file in files_of(each) if is_directory else [each]:
             name = f"query{number}" if "{" in file else Path(file).stem
             if name in found:
                 raise ConfigError(f"two queries are called {name}: {found[name]} and {file}")
@@ -33,7 +34,7 @@ def named(written: Iterable[str]) -> dict[str, str]:
 
 
 def read_text(written: str) -> str:
-    """The text of a query, from a file or as it is written."""
+    """Return the text of a query: that of a file, or the argument if it is a query."""
     if "{" in written:
         return written
     if not written.strip():

@@ -1,4 +1,4 @@
-"""What a run of a continuous query is: one validated model behind its YAML file and the options of `run`."""
+"""The config of a run: one model behind its YAML file and the options of `run`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from freshkeeper.maintenance.engine.service_join.query_definition import QueryDe
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.outputs.formats import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.runtime.query_files import files_of, named
+from freshkeeper.maintenance.runtime.query_files import files_of, names_of
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.read_errors import OnError
@@ -29,15 +29,15 @@ TABLES = ("streams", "graphs", "sources")
 
 
 def by_name(written: object) -> object:
-    """A directory stands for its files, and a file or a text for the query alone."""
-    found = named(files_of(written)) if isinstance(written, str) else written
+    """Read queries that are a directory of files, or a table of files, texts or keys."""
+    found = names_of(files_of(written)) if isinstance(written, str) else written
     if not isinstance(found, dict):
         return found
     return {name: {"query": own} if isinstance(own, str) else own for name, own in found.items()}
 
 
 class RunConfig(RuntimeConfig):
-    """A query or several with all that they need."""
+    """A query or several, with their inputs, settings and outputs."""
 
     query: str = Field(
         default="", description="a file with the query, the query itself, or (on the command line) a file like this one"
@@ -126,7 +126,7 @@ class RunConfig(RuntimeConfig):
 
     @property
     def several(self) -> bool:
-        """Whether it is a run of queries that have names."""
+        """Tells if queries have names, as several have."""
         return bool(self.queries or self.templates)
 
     @model_validator(mode="after")
@@ -169,12 +169,12 @@ Every key of a run with its default and its meaning. Paths are beside this file;
 
 
 def run_reference() -> str:
-    """A config with every key, as a file to begin with."""
+    """Return a config of a run with every key."""
     return reference(HEAD, RunConfig(query="reach.rspql"))
 
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
-    """A run from its YAML file, with the keys that were given beside it."""
+    """Read the config of a run from its file, with some keys changed."""
     found = resolve_paths(path.parent, read_yaml(path))
     for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(found.get(key), dict)
@@ -183,14 +183,14 @@ def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
 
 
 def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:
-    """A run from keys and values."""
+    """Validate the config of a run from keys and values."""
     return validated(RunConfig, plain, where)
 
 
 def resolve_paths(
     place: Path, plain: Mapping[str, Any], keys: Sequence[str] = PATHS, tables: Sequence[str] = TABLES
 ) -> dict[str, Any]:
-    """Keys and values of a file, its paths from where it is."""
+    """Resolve the paths in a file's keys and values against its directory."""
     found = dict(plain)
     for key in keys:
         if isinstance(found.get(key), str) and found[key]:
@@ -219,7 +219,7 @@ def _query_file(place: Path, written: Any) -> Any:
 
 
 def _file(place: Path, written: Any) -> Any:
-    """A path beside the config; addresses, standard input and queries as they are."""
+    """Resolve a path against a directory; addresses, standard input and queries stay as they are."""
     if not isinstance(written, str) or written == "-" or "://" in written or "{" in written:
         return written
     head, colon, rest = written.rpartition("follow:")

@@ -41,8 +41,8 @@ from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.read_errors import ReadErrors
 
-SOONER = "a larger --budget or --bank fetches it sooner"
-ONCE = (
+HINT_LARGER_BUDGET = "a larger --budget or --bank fetches it sooner"
+HINT_FOLLOW = (
     "a query without a window is answered once; `freshkeeper follow` answers one over fragments that say how long they "
     "hold, and again whenever that is over"
 )
@@ -52,27 +52,28 @@ MAX_NAMES = 3
 
 @dataclass(eq=False)
 class Session:
-    """One query, or several that have names, run from beginning to end; of several, those that fail are left out."""
+    """Runs a query, or several with names, to the end of their streams; of several, those that fail are left out."""
 
     config: RunConfig
-    """everything; of one query, its `query` is the text"""
+    """the whole config; for one query, `query` is its text"""
     queries: Query | Sequence[RegisteredQuery]
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    log: Callable[[str], None] = field(default=lambda _: None)
+    """is called with messages for people"""
     observers: Sequence[Observer] = ()
-    """who is told of every evaluation of a view, beside the journal"""
+    """are called with every evaluation of a view, beside the journal"""
     command: str = ""
-    """how to do this again, for run.json"""
+    """the command that repeats the run, for run.json"""
     failures: dict[str, Exception] = field(default_factory=dict)
     """queries that cannot run, or failed while they ran"""
     failed_fetches: int = 0
     missed: int = 0
-    """answers that were not given, because nothing had been fetched for them yet"""
+    """the number of answers that were dropped, since an entry had not been fetched yet"""
     marked: int = 0
-    """answers that were given without what had not been fetched for them yet"""
+    """the number of answers that were given without an entry that had not been fetched yet"""
     _targets: dict[str, Manager] = field(default_factory=dict)
-    """views that are kept at a target"""
+    """views with a target, by source"""
     _dropping: list[str] = field(default_factory=list)
-    """why queries cannot do that"""
+    """reasons why queries drop answers"""
 
     def __post_init__(self) -> None:
         """Check all queries, then open state, sources, graphs and streams."""
@@ -86,10 +87,10 @@ class Session:
         for one in list(self._left):
             self._check_or_leave_out(one)
         self._require_a_query()
-        self._read_errors = ReadErrors(self.config.on_error, notify=self.tell)
+        self._read_errors = ReadErrors(self.config.on_error, notify=self.log)
         files = {name: Path(file) for name, file in self.config.graph_files.items()}
         graphs = StaticGraphs(Dictionary(), dict(files))
-        self.watch = GraphWatch(graphs, files, self.tell)
+        self.watch = GraphWatch(graphs, files, self.log)
         graphs.load()
         self._resources = ExitStack()
         try:
@@ -117,7 +118,7 @@ class Session:
             journal=self._journal,
             start=config.t0,
             evaluator=config.evaluator,
-            on_result=self._out,
+            on_result=self._count,
         )
         self._build()
         self._require_a_query()
@@ -127,13 +128,14 @@ class Session:
             traces.follow(sources)
             engine.spans = traces
         built = list(self.runtime.queries.values())
-        self._places = StreamPlaces(built, state, self.tell)
-        self._listen(None if any(q.done is None for q in built) else min(q.done or 0 for q in built))
+        self._places = StreamPlaces(built, state, self.log)
+        self._listen(_answered_by_all(built))
         queries = [one.query for one in self._left]
         for line in unused(queries, config.streams, config.graph_files, config.sources):
-            self.tell(line)
-        if any(not query.windows for query in queries) and any(source.pages for source in sources.values()):
-            self.tell(ONCE)
+            self.log(line)
+        has_fragments = any(source.pages for source in sources.values())
+        if has_fragments and any(not query.windows for query in queries):
+            self.log(HINT_FOLLOW)
 
     def _build(self) -> None:
         settings = self._maintenance([self._journal.observe, *self.observers])
@@ -164,43 +166,45 @@ class Session:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for elements, and evaluates nothing."""
+        """Tells if the run waits for elements and evaluates nothing."""
         return self.runtime.engine.reading
 
     def before_waiting(self, check: Callable[[], None]) -> None:
-        """Call this whenever it is about to wait for elements."""
+        """Let the run call a function whenever it is about to wait for elements."""
         self.runtime.engine.before_reading = check
 
     @property
     def links(self) -> dict[str, LinkStatus]:
-        """How streams over a network are connected."""
+        """The connections of streams over a network."""
         return self._places.links
 
     def before(self, query: str = "") -> tuple[bool, bool]:
-        """Whether an earlier run has answered a query, and whether it may have ended within an answer."""
+        """Return whether an earlier run answered a query, and whether its last answer may be partial."""
         progress = self.runtime.progress(query)
-        return (False, False) if progress is None else (progress.answered is not None, progress.torn)
+        if progress is None:
+            return False, False
+        return progress.answered is not None, progress.answering is not None
 
     @property
-    def tells_all(self) -> bool:
-        """Whether every evaluation has a result, so that none means that there was none."""
+    def has_all_results(self) -> bool:
+        """Tells if every evaluation gives a result, so that no result means no evaluation."""
         return not any(
-            isinstance(q, MatchedQueries) or (isinstance(q, MovingQuery) and q.quiet)
-            for q in self.runtime.queries.values()
+            isinstance(query, MatchedQueries) or (isinstance(query, MovingQuery) and query.quiet)
+            for query in self.runtime.queries.values()
         )
 
     @property
-    def goes_on(self) -> bool:
-        """Whether an earlier run has answered."""
-        return any(self.before(each.name)[0] for each in self._left)
+    def is_resumed(self) -> bool:
+        """Tells if an earlier run has answered."""
+        return any(self.before(one.name)[0] for one in self._left)
 
     @property
-    def torn(self) -> bool:
-        """Whether an earlier run may have ended within an answer."""
-        return any(self.before(each.name)[1] for each in self._left)
+    def may_be_partial(self) -> bool:
+        """Tells if the last answer of an earlier run may be partial."""
+        return any(self.before(one.name)[1] for one in self._left)
 
     def results(self) -> Generator[Result, None, None]:
-        """Every evaluation's result; whoever asks for the next one has put it out."""
+        """Yield the result of every evaluation; it counts as answered when the next one is requested."""
         if self.config.watch is not None:
             self.watch.start(self.config.watch / 1000)
         try:
@@ -213,7 +217,7 @@ class Session:
             finally:
                 self._resources.close()
 
-    def _out(self, result: Result, took: float) -> None:
+    def _count(self, result: Result, _: float) -> None:
         # Failures of views that several queries may share are counted where the view is evaluated.
         if not self._several or self._fetch(self._by_name[result.query]) is not Fetch.VIEW:
             self.failed_fetches += result.errors
@@ -246,7 +250,7 @@ class Session:
         more = len(failed.names) - MAX_NAMES
         names = ", ".join(failed.names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
         queries = f"the query {names} is" if len(failed.names) == 1 else f"the queries {names} are"
-        self.tell(f"{queries} left out: {failure_text(error)}")
+        self.log(f"{queries} left out: {failure_text(error)}")
 
     def _leave_out_failed(self, query: ContinuousQuery, error: Exception) -> None:
         """Go on without all queries that one evaluation stands for."""
@@ -260,7 +264,7 @@ class Session:
     def _fetch(self, one: RegisteredQuery) -> Fetch:
         return one.definition.fetch or self.config.fetch
 
-    def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+    def _observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         if isinstance(manager.ledger.income, TargetIncome):
             self._targets[source] = manager
         self.failed_fetches += evaluation.record.errors * self._several
@@ -268,14 +272,14 @@ class Session:
         self.marked += evaluation.record.marked
 
     def _settings(self) -> dict[str, object]:
-        """All settings of the run, and what the sources' files say."""
+        """Return all settings of the run, with those in the files of its sources."""
         files = {name: written for name, written in self.config.sources.items() if isinstance(written, str)}
-        told = {
+        settings = {
             name: read_config(Path(file)).model_dump(mode="json", exclude_defaults=True)
             for name, file in files.items()
             if file.lower().endswith((".yaml", ".yml"))
         }
-        return self.config.model_dump(mode="json") | {"source_files": told}
+        return self.config.model_dump(mode="json") | {"source_files": settings}
 
     def _open_state(self) -> State | None:
         if self.config.state is None:
@@ -285,33 +289,32 @@ class Session:
         self._resources.callback(state.close)
         return state
 
-    def news(self) -> Iterator[str]:
-        """What a person should know at the end."""
+    def summary(self) -> Iterator[str]:
+        """Yield messages about the whole run, at its end."""
         if late := self.runtime.engine.late:
             yield f"{_elements(late)} too late and left out; --delay says how long to wait"
         if skipped := self._read_errors.count:
             yield f"{_elements(skipped)} unreadable and skipped"
         if self.marked:
-            given = f"{self.marked:,} answers were given without what had not been fetched for them yet"
-            yield f"{given}, and are marked as not fresh; {SOONER}"
+            marked = f"{self.marked:,} answers were given without what had not been fetched for them yet"
+            yield f"{marked}, and are marked as not fresh; {HINT_LARGER_BUDGET}"
         if self.missed:
             missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
-            yield f"{missed}{self._why()}; {SOONER}"
+            if self._dropping:
+                missed += f" ({self._dropping[0]})"
+            yield f"{missed}; {HINT_LARGER_BUDGET}"
         for each in self.runtime.sources.values():
             yield from each.transport.warnings()
         for source, manager in self._targets.items():
             yield target_news(source if len(self._targets) > 1 else "", manager)
         if self.failures:
-            count, of = len(self.failures), len(self.failures) + sum(len(each.names) for each in self._left)
-            yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
-
-    def _why(self) -> str:
-        """Why they were not given without it."""
-        return f" ({self._dropping[0]})" if self._dropping else ""
+            failed = len(self.failures)
+            total = failed + sum(len(one.names) for one in self._left)
+            yield f"{failed} of {total} queries failed: {', '.join(self.failures)}"
 
     def _maintenance(self, observers: Sequence[Observer]) -> MaintenanceSettings:
         config = self.config
-        observe = observe_all([self._seen, *observers])
+        observe = observe_all([self._observe, *observers])
         settings = MaintenanceSettings.of(config, observe, self.runtime.state, minimum=config.minimum)
         return replace(
             settings,
@@ -320,6 +323,13 @@ class Session:
             dropping=self._dropping.append,
             speed=speed_of(config.speed) or 1,
         )
+
+
+def _answered_by_all(queries: Sequence[ContinuousQuery]) -> int | None:
+    """Return the last instant that an earlier run answered for all queries; None if it lacks some query."""
+    instants = [query.done for query in queries]
+    done = [instant for instant in instants if instant is not None]
+    return min(done) if len(done) == len(instants) else None
 
 
 def _elements(count: int) -> str:

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 
 
 class RuntimeConfig(CacheSettings):
-    """What the queries of a run or of a service share."""
+    """The keys that a run and a service have in common."""
 
     dialect: str = Field(default="", description=f"{NAMES}; default: detected from the query")
     graphs: dict[str, str] = Field(

@@ -23,7 +23,7 @@ Change: TypeAlias = tuple[Key, int]
 
 @dataclass(eq=False)
 class Truth:
-    """The SRs of one view, and when they changed; nothing where nobody can know."""
+    """The cached entries of a view and when they changed; empty if that cannot be known."""
 
     fetcher: PatternFetcher | None = None
     keys: dict[Key, None] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Truth:
 
     @classmethod
     def of(cls, manager: Manager) -> "Truth":
-        """Of a view; edges that change over time have no place in the table, so their truth is not told."""
+        """Return the truth about a view; changing edges are not part of it, as the table has no place for them."""
         fetcher = manager.endpoint
         if not isinstance(fetcher, KeyFetcher) or not isinstance(fetcher.source, PatternSource):
             return cls()
@@ -41,18 +41,18 @@ class Truth:
         return cls(fetcher, dict.fromkeys(key for key, kind in slots if key is not None and kind == Kind.COPY))
 
     @property
-    def known(self) -> bool:
-        """Whether the source is known at every instant."""
+    def is_known(self) -> bool:
+        """Tells if the source is known at every instant."""
         return self.fetcher is not None
 
     def see(self, now: int, answers: Answers) -> None:
-        """The answers of one evaluation: the SRs that they are made of."""
+        """Take note of the cached entries that the answers of an evaluation are made of."""
         self.until = now
         if self.fetcher is not None:
             self.keys.update(dict.fromkeys(answers.entries))
 
     def changes(self) -> list[Change]:
-        """Every change of every SR that was seen, up to the last evaluation."""
+        """Return all changes of these entries up to the last evaluation."""
         source = None if self.fetcher is None else _scripted(self.fetcher)
         if self.fetcher is None or source is None or not source.changes or not self.keys:
             return []
@@ -67,7 +67,7 @@ class Truth:
                 break
             terms = [term for _, quad in changes for term in (quad.subject, quad.object)]
             touched = list(dict.fromkeys(key for term in terms for key in mentioning.get(term, ())))
-            touched = touched or keys  # what the statements speak of may lie behind a key
+            touched = touched or keys  # statements may be about terms that a key leads to
             for key, value in _values(anew, touched, t).items():
                 if values[key] != value:
                     values[key] = value
@@ -87,7 +87,7 @@ def _values(fetcher: PatternFetcher, keys: list[Key], now: int) -> dict[Key, obj
 
 
 def _mentioning(keys: Iterable[Key]) -> dict[object, list[Key]]:
-    """The keys by the terms in them."""
+    """Group keys by the terms in them."""
     found: dict[object, list[Key]] = {}
     for key in keys:
         for term in key if isinstance(key, tuple) else ():

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.learned import Learned, Poisson
 from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal.rows import Rows
+from freshkeeper.maintenance.journal.rows import JournalRows
 from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future
@@ -200,10 +200,10 @@ class Task:
         }
         return models[self.setting.knowledge]()
 
-    def _rows(self, chosen: PolicySettings) -> Rows:
+    def _rows(self, chosen: PolicySettings) -> JournalRows:
         setting, trace = self.setting, self.trace
         sns, srs = (partial(_labels, of) for of in (trace.sn_labels, trace.sr_labels))
-        return Rows(
+        return JournalRows(
             setting=setting.name,
             policy=chosen.title,
             seed=self.seed,

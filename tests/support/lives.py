@@ -37,12 +37,14 @@ def connect(port: int) -> None:
 
 def live(settings: dict[str, object]) -> None:
     """One run, whose lines go out as `freshkeeper run` writes them."""
-    query_journal.PART_ROWS = 100
+    query_journal.ROWS_PER_PART = 100
     text = str(settings.pop("text"))
     places = [name for name in ("state", "journal") if name in settings]
     settings |= {name: Path(str(settings[name])) for name in places}
     session = Session(config_of(settings | {"query": text}), parse(text))
-    out = ResultSink.begin(sys.stdout, session.config.format, resumed=session.goes_on, partial=session.torn)
+    out = ResultSink.begin(
+        sys.stdout, session.config.format, resumed=session.is_resumed, partial=session.may_be_partial
+    )
     for result in session.results():
         out.put(result)
 

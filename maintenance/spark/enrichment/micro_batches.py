@@ -19,7 +19,7 @@ import pyarrow as pa
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal.rows import Rows
+from freshkeeper.maintenance.journal.rows import JournalRows
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import Arrivals, Tabular
 from freshkeeper.maintenance.spark.enrichment.batch_store import Store
 from freshkeeper.maintenance.spark.enrichment.on_driver import OnDriver, Settings, Step
@@ -50,7 +50,7 @@ class Batches:
     @classmethod
     def of(cls, settings: Settings, source: Once, place: Path, begin: Begin, write: Write) -> Self:
         """Of one query: its state in `place`, with a journal of what it did."""
-        rows = Rows("", settings.policy.name, 0, settings.case.value, settings.model.knowledge.value)
+        rows = JournalRows("", settings.policy.name, 0, settings.case.value, settings.model.knowledge.value)
 
         def both(steps: Sequence[Step], batch: int) -> None:
             evaluations = journal.Buffer("evaluations")

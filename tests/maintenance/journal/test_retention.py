@@ -51,7 +51,7 @@ def test_nothing_goes_where_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_service_lets_parts_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_journal, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(query_journal, "PART_INTERVAL_S", 0.0)
     config = configured(tmp_path, journal=str(tmp_path / "journal"), journal_largest=1, queries={"reach": REACH})
     service = opened(config, Guard(None, None)).service
     for second in range(1, 6):

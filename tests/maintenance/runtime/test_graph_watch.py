@@ -66,13 +66,13 @@ def test_a_file_written_anew_is_taken_between_evaluations(place: Path, name: str
     results, file = one.results(), place / "kinds.nt"
     assert kinds(results, 1) == [(1000, ["old"])]
     file.write_text(OLD + NEW)
-    one.watch.look()  # it has changed, and may be changing still
+    one.watch.check()  # it has changed, and may be changing still
     assert kinds(results, 1) == [(2000, ["old"])]
-    one.watch.look()
+    one.watch.check()
     assert kinds(results, 1) == [(3000, ["new", "old"])]
     file.write_text(NEW)
-    one.watch.look()
-    one.watch.look()
+    one.watch.check()
+    one.watch.check()
     assert kinds(results, 5) == [(4000, ["new"]), (5000, ["new"]), (6000, ["new"])]
     assert heard == [
         f"{file} has changed: the graph has 2 triples now", f"{file} has changed: the graph has 1 triple now",
@@ -85,13 +85,13 @@ def test_a_torn_file_leaves_the_graph_as_it_was_and_is_told_of_once(place: Path,
     results, file = one.results(), place / "kinds.nt"
     file.write_text(torn)
     for _ in range(4):
-        one.watch.look()
+        one.watch.check()
     assert kinds(results, 2) == [(1000, ["old"]), (2000, ["old"])]
     (line,) = heard
     assert line.startswith(f"the graph of {file} stays as it was: {file}, line 2: ")
     file.write_text(NEW)
-    one.watch.look()
-    one.watch.look()
+    one.watch.check()
+    one.watch.check()
     assert kinds(results, 1) == [(3000, ["new"])]
 
 
@@ -100,13 +100,13 @@ def test_a_file_that_is_gone_leaves_the_graph_and_one_that_comes_back_is_taken(p
     results, file = one.results(), place / "kinds.nt"
     file.unlink()
     for _ in range(3):
-        one.watch.look()
+        one.watch.check()
     assert kinds(results, 1) == [(1000, ["old"])]
     assert heard == [f"{file} is gone: the graph stays as it was"]
     (place / "next.nt").write_text(NEW)
     (place / "next.nt").replace(file)
-    one.watch.look()
-    one.watch.look()
+    one.watch.check()
+    one.watch.check()
     assert kinds(results, 1) == [(2000, ["new"])]
 
 
@@ -121,8 +121,8 @@ def test_queries_with_one_sub_query_share_its_solutions_before_and_after_a_chang
     results = one.results()
     before, _ = static(), kinds(results, 2)
     (place / "kinds.nt").write_text(NEW)
-    one.watch.look()
-    one.watch.look()
+    one.watch.check()
+    one.watch.check()
     kinds(results, 2)
     assert len(static()) == 1
     assert static() != before
@@ -137,8 +137,8 @@ def test_windows_that_move_with_every_element_take_the_new_graph_with_the_next_b
     results = one.results()
     assert kinds(results, 2) == [(1000, ["old"]), (2000, ["old"])]
     (place / "kinds.nt").write_text(NEW)
-    one.watch.look()
-    one.watch.look()
+    one.watch.check()
+    one.watch.check()
     assert kinds(results, 2) == [(3000, ["new"]), (4000, ["new"])]
 
 

@@ -195,7 +195,7 @@ def test_a_live_stream_that_is_silent_holds_the_others_back_only_for_so_long(pla
             say.set()
         talking.join()
     assert answered == [(1000, 1), (2000, 2)]
-    assert "too late and left out" in next(iter(session.news()))
+    assert "too late and left out" in next(iter(session.summary()))
 
 
 def test_a_graph_without_a_file_is_an_error_at_its_place(place: Path) -> None:

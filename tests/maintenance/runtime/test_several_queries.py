@@ -220,7 +220,7 @@ def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(
     found = answers(made.results())
     assert set(found) == {("rock", 1000), ("rock", 2000), ("rock", 3000)}
     assert heard[1:] == [f"the query endless is left out: {says}"]
-    assert list(made.news()) == ["1 of 2 queries failed: endless"]
+    assert list(made.summary()) == ["1 of 2 queries failed: endless"]
 
 
 def test_a_limit_that_is_not_reached_changes_no_answer(place: Path) -> None:

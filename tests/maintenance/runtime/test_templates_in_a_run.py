@@ -117,4 +117,4 @@ def test_a_template_that_fails_while_it_runs_takes_its_instances_out_and_no_othe
     assert {name for name, _ in answers(one)} == {other.name}
     assert heard == ["the queries a60, a62, a64 and 22 more are left out: RuntimeError: no more room"]
     assert set(one.failures) == {*NAMES}
-    assert next(one.news()).startswith("25 of 26 queries failed: a60, ")
+    assert next(one.summary()).startswith("25 of 26 queries failed: a60, ")

@@ -104,7 +104,7 @@ def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: 
 def test_killed_at_any_write_a_run_goes_on_where_it_was(
     world: RunFiles, camera: Camera, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_journal, "PART_ROWS", 60)
+    monkeypatch.setattr(query_journal, "ROWS_PER_PART", 60)
     place, camera.every = world.place, 17
     whole: list[dict[str, Any]] = []
     for line in world.run(world.session(state=place / "state", journal=place / "journal", **WAYS[way])):

@@ -98,7 +98,7 @@ def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: 
 def test_killed_at_any_write_each_goes_on_where_it_was(
     world: RunFiles, camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_journal, "PART_ROWS", 60)
+    monkeypatch.setattr(query_journal, "ROWS_PER_PART", 60)
     place, camera.every = world.place, 41
     whole: list[dict[str, object]] = []
     run = session(world, state=place / "state", journal=place / "journal")

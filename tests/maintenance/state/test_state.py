@@ -112,7 +112,7 @@ def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_ru
 
 
 def test_state_and_journal_are_for_their_owner_alone(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "ROWS_PER_PART", 50)
     run = world.run(world.session(state=world.place / "state", journal=world.place / "journal"))
     lines = [next(run) for _ in range(12)]
     found = [path for name in ("state", "journal") for path in (world.place / name, *(world.place / name).rglob("*"))]
@@ -185,7 +185,7 @@ def test_a_policy_keeps_what_it_says(world: RunFiles, monkeypatch: pytest.Monkey
 
 def test_a_long_run_writes_its_journal_in_parts(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = world.lines(journal=world.place / "one")
-    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "ROWS_PER_PART", 50)
     parts = world.run(world.session(journal=world.place / "many"))
     halfway = [next(parts) for _ in range(12)]
     table = journal.read(world.place / "many", "evaluations")
@@ -276,7 +276,7 @@ def grains(state: Path) -> int:
 
 @pytest.mark.slow
 def test_report_check_and_compare_read_a_journal_in_parts(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "ROWS_PER_PART", 50)
     for name, budget in (("one", 3), ("other", 6)):
         world.lines(journal=world.place / name, state=world.place / f"state of {name}", budget=budget)
         assert len(list((world.place / name / "answers.parquet").iterdir())) > 3
