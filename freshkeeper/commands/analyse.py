@@ -85,8 +85,11 @@ def _print_day(found: dict[str, Any], day: str, target: float) -> None:
         alike.setdefault((row["case"], row["knowledge"]), []).append(cells)
     for (case, knowledge), rows in alike.items():
         title = f"{day or 'Freshness'}, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
-        heads = [head for head in rows[0] if head in ("setting", "policy") or any(cells[head] for cells in rows)]
-        lines = [[cells[head] for head in heads] for cells in rows]
+        filled = {head for cells in rows for head, cell in cells.items() if cell}
+        heads = [head for head in rows[0] if head in ("setting", "policy") or head in filled]
+        lines = []
+        for cells in rows:
+            lines.append([cells[head] for head in heads])
         show(table(f"{title}; in target: evaluations with {target:g} or more", heads, lines, words=2))
     for note in found["cannot_tell"]:
         say(f"{day}: {note}" if day else note)

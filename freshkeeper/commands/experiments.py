@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.experiment import Performed
     from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting
     from freshkeeper.simulator.experiment.run_parts import RunPart
-    from freshkeeper.simulator.experiment.summary import Row
+    from freshkeeper.simulator.experiment.summary import SummaryRow
 
 HEADS = ("setting", "policy", "γ", "bank", "freshness", "± 95 %", "of bound", "requests", "")
 CACHE_HEADS = ("setting", "cache", "γ", "TTL", "freshness", "± 95 %", "requests")
@@ -58,7 +58,7 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
     yield from signature(Chosen).parameters.values()
 
 
-def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
+def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[SummaryRow]":
     """Run the experiment, write its page and print the results."""
     from freshkeeper.simulator.experiment.baselines import read_baselines
     from freshkeeper.simulator.experiment.experiment import InterimResults, simulate
@@ -94,7 +94,7 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
         plain = [{**asdict(cache), "setting": varied[cache.setting]} for cache in baselines]
         print_json({"run": str(out), "rows": told, "baselines": plain})
         return rows
-    alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
+    alike: dict[tuple[str, str], list[SummaryRow]] = {}  # no table mixes cases or levels of knowledge
     for row in rows:
         alike.setdefault((row.case, row.knowledge), []).append(row)
     for (case, knowledge), group in alike.items():
@@ -202,7 +202,7 @@ def _notes(place: Path) -> list[str]:
     return [f"the clairvoyant bound is left out: {bound.reason}"]
 
 
-def _table(settings: "Sequence[GridSetting]", rows: "list[Row]") -> "Table":
+def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> "Table":
     """Return a table with a row per setting and policy; the title says what all rows share."""
     swept = {setting.name: setting.sweep_name for setting in settings}
     free = unbudgeted(settings)

@@ -140,7 +140,7 @@ def _show(
         document: dict[str, object] = {"name": name} if name else {}
         document |= {**explained(query, known), "evaluator": plan}
         if clocks:
-            document["regular"] = {source: [_clock_json(entry) for entry in found] for source, found in clocks.items()}
+            document["regular"] = {source: list(map(_clock_json, found)) for source, found in clocks.items()}
         print_json(document)
         return
     if name:

@@ -40,11 +40,13 @@ def simulate(
 
     given, chosen = given_keys(ctx, Experiment, options), Chosen.of(options)
     changes = changed(given, change)
-    if config and (file := or_named(config)).exists() and kind_of(read_yaml(file)) == "following":
-        if given:
-            raise ConfigError(f"{file} follows trains and has no {min(given)}; --set its keys")
-        _follow(file, assignments(change), chosen.out or free(config.stem))
-        return
+    if config:
+        file = or_named(config)
+        if file.exists() and kind_of(read_yaml(file)) == "following":
+            if given:
+                raise ConfigError(f"{file} follows trains and has no {min(given)}; --set its keys")
+            _follow(file, assignments(change), chosen.out or free(config.stem))
+            return
     trace = given.get("trace")
     if trace and not config:
         changes = {"seeds": 1} | changes

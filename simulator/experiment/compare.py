@@ -56,14 +56,23 @@ class Difference:
     @property
     def row(self) -> tuple[str, ...]:
         """The cells under `HEADS`."""
+        half, seeds, verdict = "", str(self.seeds), self.verdict
+        if self.ci95 is not None:
+            half = f"{100 * self.ci95:.2f}"
+        if not self.paired:
+            seeds += " unpaired"
+        if self.expected:
+            verdict += " (expected)"
+        if not self.budgeted:
+            verdict += f", {MARK}"
         return (
             *(self.setting, self.policy, self.case, self.knowledge),
             *(f"{100 * self.first:.2f} %", f"{100 * self.second:.2f} %"),
             f"{100 * self.difference:+.2f}",
-            "" if self.ci95 is None else f"{100 * self.ci95:.2f}",
-            f"{self.seeds}" + ("" if self.paired else " unpaired"),
+            half,
+            seeds,
             f"{amount(self.first_requests)} → {amount(self.second_requests)}",
-            self.verdict + (" (expected)" if self.expected else "") + ("" if self.budgeted else f", {MARK}"),
+            verdict,
         )
 
 
@@ -109,12 +118,15 @@ def compare(a: Path, b: Path) -> Comparison:
     shared = [series for series in ours if series in theirs]
     if not shared:
         raise RunError(_nothing(a, b, ours, theirs))
+    differences = [_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared]
+    only_first = [_name(series) for series in ours if series not in theirs]
+    only_second = [_name(series) for series in theirs if series not in ours]
     return Comparison(
         first=a,
         second=b,
-        differences=tuple(_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared),
-        only_first=tuple(_name(series) for series in ours if series not in theirs),
-        only_second=tuple(_name(series) for series in theirs if series not in ours),
+        differences=tuple(differences),
+        only_first=tuple(only_first),
+        only_second=tuple(only_second),
         changed=tuple(changed(first, second)),
     )
 

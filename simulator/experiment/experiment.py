@@ -35,7 +35,7 @@ from freshkeeper.simulator.experiment.run_parts import (
     recorded_trace,
 )
 from freshkeeper.simulator.experiment.run_tables import RunTables, plain, policies_of
-from freshkeeper.simulator.experiment.summary import Row, read_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 Progress = Callable[[RunPart, int, int], None]
 Performed = Callable[[list[Job]], Iterator[RunPart]]
@@ -75,7 +75,7 @@ def simulate(
     progress: Progress | None = None,
     performed: Performed | None = None,
     interim: InterimResults | None = None,
-) -> list[Row]:
+) -> list[SummaryRow]:
     """Do all runs that are not finished, then write the run directory; with `interim` in between as well.
 
     `performed` says where runs are done; by default in so many processes of this machine.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import load
-from freshkeeper.simulator.experiment.summary import Row, read_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ def lifts(run: Path, policy: str, baseline: str) -> dict[str, float]:
     return {setting: mine / other - 1 for setting, (mine, other) in pairs.items() if mine is not None and other}
 
 
-def _cell(row: Row | None) -> str:
+def _cell(row: SummaryRow | None) -> str:
     if row is None or row.freshness is None:
         return ""
     spent = f"* ({row.requests_per_evaluation:.1f})" if row.over_budget else ""
     return f"{100 * row.freshness:.1f}{spent}"
 
 
-def _bound(rows: list[Row], setting: str) -> str:
+def _bound(rows: list[SummaryRow], setting: str) -> str:
     for row in rows:
         if row.setting == setting and row.share_of_bound and row.freshness is not None:
             return f"{100 * row.freshness / row.share_of_bound:.1f}"

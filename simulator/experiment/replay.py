@@ -12,7 +12,7 @@ from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal.run_json import About, Setting
 from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
-from freshkeeper.simulator.experiment.summary import Row
+from freshkeeper.simulator.experiment.summary import SummaryRow
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.recorded_trace import recorded
 from freshkeeper.simulator.trace.trace import FORMATS, read_trace, write_trace
@@ -44,9 +44,9 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     raise InputError(f"{place} is neither a run, nor a journal, nor a trace (tables arrivals, edges, changes)")
 
 
-def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, float], Row | None]:
+def cheapest(rows: Iterable[SummaryRow], target: float) -> dict[tuple[str, str, str, float], SummaryRow | None]:
     """Return per policy, case, knowledge and bank the row with the least budget that keeps the target, or None."""
-    found: dict[tuple[str, str, str, float], Row | None] = {}
+    found: dict[tuple[str, str, str, float], SummaryRow | None] = {}
     for row in sorted(rows, key=lambda row: row.budget):
         whose = (row.policy, row.case, row.knowledge, row.bank)
         met = row.freshness is not None and row.freshness >= target and not row.over_budget

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
-from freshkeeper.simulator.experiment.summary import Row, read_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 from freshkeeper.simulator.report.journal_columns import BROKEN, floats, words
 
 WORDS = ("case", "knowledge", "setting", "policy")
@@ -75,7 +75,7 @@ class Run:
     path: Path
     about: About
     evaluations: Evaluations
-    summary: Mapping[tuple[str, str], Row]
+    summary: Mapping[tuple[str, str], SummaryRow]
     notes: list[str] = field(default_factory=list)
     baselines: list[Baseline] = field(default_factory=list)
 
@@ -173,16 +173,18 @@ def _series(table: "pa.Table", about: About) -> tuple[list[Series], Ints]:
 
 def _position(series: Series, settings: list[str], policies: list[str]) -> tuple[Any, ...]:
     def at(name: str, names: Sequence[str]) -> tuple[int, str]:
-        return (names.index(name) if name in names else len(names), name)
+        place = names.index(name) if name in names else len(names)
+        return place, name
 
     case, knowledge = at(series.case, list(Case)), at(series.knowledge, list(Knowledge))
     return case, knowledge, at(series.setting, settings), at(series.policy, policies)
 
 
-def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], Row]:
+def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], SummaryRow]:
     file = path / "summary.csv"
     try:
-        return {(row.setting, row.policy): row for row in read_summary(file)} if file.exists() else {}
+        rows = read_summary(file) if file.exists() else []
+        return {(row.setting, row.policy): row for row in rows}
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}

@@ -18,7 +18,7 @@ from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings
 from freshkeeper.simulator.experiment.run_parts import TABLES, Job, RunPart, opened, unpacked
-from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, write_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, mean_and_ci, write_summary
 
 Parts = Mapping[tuple[int, int], RunPart]
 """by setting and seed"""
@@ -39,7 +39,7 @@ class RunTables:
     command: str
     todo: list[Job]
 
-    def write(self, parts: Parts) -> list[Row]:
+    def write(self, parts: Parts) -> list[SummaryRow]:
         """Write everything: tables, baselines.csv, summary.csv and, last, run.json."""
         of: dict[int, list[RunPart]] = defaultdict(list)
         for job in self.todo:
@@ -69,13 +69,18 @@ class RunTables:
             bound=BoundNote(included=bool(parts) and not why, reason=why),
         ).write(self.out, 0o666)
 
-    def _rows(self, of: Mapping[int, list[RunPart]]) -> list[Row]:
-        each = [(self.settings[index], of[index]) for index in sorted(of)]
-        return [_row(setting, policy, parts) for setting, parts in each for policy in self.policies[setting.name]]
+    def _rows(self, of: Mapping[int, list[RunPart]]) -> list[SummaryRow]:
+        rows = []
+        for index in sorted(of):
+            setting = self.settings[index]
+            rows += [_row(setting, policy, of[index]) for policy in self.policies[setting.name]]
+        return rows
 
     def _baselines(self, of: Mapping[int, list[RunPart]]) -> list[Baseline]:
-        every = [baselines_of(self.settings[index], [part.baselines for part in of[index]]) for index in sorted(of)]
-        return [row for rows in every for row in rows]
+        rows = []
+        for index in sorted(of):
+            rows += baselines_of(self.settings[index], [part.baselines for part in of[index]])
+        return rows
 
 
 def _merge(out: Path, name: str, parts: Sequence[RunPart]) -> None:
@@ -115,15 +120,19 @@ def policies_of(settings: list[GridSetting]) -> dict[str, PolicySettings]:
     return {policy.title: policy for setting in settings for policy in setting.experiment.policies}
 
 
-def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> Row:
+def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> SummaryRow:
     numbers = [part.numbers[policy.title] for part in parts]
     freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
-    fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
+    fresh = sum(n["fresh"] for n in numbers)
+    answers = sum(n["results"] for n in numbers)
     bounds = [part.bound for part in parts if part.bound is not None]
-    held_to_it = getattr(find(policy.name), "budgeted", True)  # the bound is of a budget
-    bound = sum(bounds) / len(bounds) if held_to_it and len(bounds) == len(parts) else None
+    share_of_bound = None
+    # The bound holds for a budget, so a policy without one has no share of it; and it needs all seeds.
+    if getattr(find(policy.name), "budgeted", True) and len(bounds) == len(parts) and freshness is not None:
+        bound = sum(bounds) / len(bounds)
+        share_of_bound = freshness / bound if bound else None
     evaluations = sum(n["evaluations"] for n in numbers)
-    return Row(
+    return SummaryRow(
         setting=setting.name,
         policy=policy.title,
         case=setting.case.value,
@@ -138,7 +147,7 @@ def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> 
         answers=answers,
         spent=sum(n["spent"] for n in numbers),
         requests_per_evaluation=sum(n["requests"] for n in numbers) / evaluations,
-        share_of_bound=freshness / bound if bound and freshness is not None else None,
+        share_of_bound=share_of_bound,
         over_budget=any(n["over_budget"] for n in numbers),
         seconds=sum(n["seconds"] for n in numbers),
     )

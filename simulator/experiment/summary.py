@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """A row of summary.csv, and of `simulate --json`: one setting and policy."""
 
     setting: str
@@ -49,19 +49,26 @@ def of_seed(evaluations: pa.Table) -> dict[str, float | None]:
     results, fresh = (evaluations[name].to_numpy().astype(np.float64) for name in ("results", "fresh"))
     counted = ~evaluations["warmup"].to_numpy().astype(bool) & (results > 0)
     share = fresh[counted] / results[counted]
-    mean = float(share.mean()) if share.size else None
+    mean = None
+    if share.size:
+        mean = float(share.mean())
     return {"freshness": mean, "fresh": float(fresh[counted].sum()), "results": float(results[counted].sum())}
 
 
 def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
     """Return the mean and the half-width of its 95 % interval over seeds (Student's t), or None if unknown."""
     found = estimate(np.asarray(values, dtype=np.float64))
-    return None if isnan(found.mean) else found.mean, None if isnan(found.half) else found.half
+    return known(found.mean), known(found.half)
 
 
-def write_summary(path: Path, rows: Sequence[Row]) -> None:
+def known(number: float) -> float | None:
+    """Return a number, or None for NaN, which stands for an unknown one."""
+    return None if isnan(number) else number
+
+
+def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
     """summary.csv, empty where a number is not known."""
-    write_rows(path, Row, rows)
+    write_rows(path, SummaryRow, rows)
 
 
 def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
@@ -70,21 +77,28 @@ def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[Data
         writer = csv.DictWriter(file, [part.name for part in fields(kind)])
         writer.writeheader()
         for row in rows:
-            writer.writerow({key: "" if value is None else _plain(value) for key, value in asdict(row).items()})
+            writer.writerow({key: _cell(value) for key, value in asdict(row).items()})
 
 
-def read_summary(path: Path) -> list[Row]:
+def read_summary(path: Path) -> list[SummaryRow]:
     """Read the rows of a summary.csv."""
-    return read_rows(path, Row)
+    return read_rows(path, SummaryRow)
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
     """Read the rows of such a file; empty means unknown."""
     row = TypeAdapter(kind)
     with path.open(newline="") as file:
-        read = list(csv.DictReader(file))
-    return [row.validate_python({key: written or None for key, written in each.items()}) for each in read]
+        cells = list(csv.DictReader(file))
+    found = []
+    for each in cells:
+        found.append(row.validate_python({key: cell or None for key, cell in each.items()}))
+    return found
 
 
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value

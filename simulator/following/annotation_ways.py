@@ -47,7 +47,7 @@ class EvaluationCost:
 
 
 @dataclass(eq=False)
-class InProcess(ConnectionPool):
+class InProcessExchange(ConnectionPool):
     """Exchanges with a server that is called."""
 
     server: FragmentServer | None = None
@@ -88,7 +88,7 @@ def measured(experiment: FollowingExperiment, way: Way) -> list[EvaluationCost]:
     """Every evaluation of one way."""
     end = START + (experiment.changes + 2) * experiment.lasts
     static, elements = trains(experiment.trains, experiment.lasts, end, START)
-    pool = InProcess()
+    pool = InProcessExchange()
     data = AnnotatedData(static, elements, way.style, ADDRESS, way.history != "dropped")
     pool.server = FragmentServer(data, lambda: pool.ms, "/trains")
     client = FragmentsOverHttp(ADDRESS, pool=pool, wall=lambda: pool.ms / 1000, cached=way.cached)

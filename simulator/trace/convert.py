@@ -139,7 +139,9 @@ def _changes(table: TraceTable, source: ChangeSource, sr: Ids) -> Changes:
     _must_have(table, source.value)
     value = table.values(source.value)
     assert value is not None
-    return derived(t_ms, sr, value) if source.observations else Changes.in_order(t_ms, sr, value)
+    if source.observations:
+        return derived(t_ms, sr, value)
+    return Changes.in_order(t_ms, sr, value)
 
 
 def _changed(source: ChangeSource, base: Path) -> TraceTable:
@@ -181,7 +183,10 @@ def _open(source: _Source, base: Path, time: str | None) -> TraceTable:
             raise InputError(f"{path} is no JSONL: {said}; every line must be one object") from None
     named = source.model_dump(exclude={"file", "unit", "observations"}, exclude_none=True).values()
     word = pa.dictionary(pa.int32(), pa.string())
-    return read_csv(path, dict.fromkeys(named, word) | ({time: pa.string()} if time else {}))
+    types = dict.fromkeys(named, word)
+    if time:
+        types[time] = pa.string()
+    return read_csv(path, types)
 
 
 def _must_have(table: TraceTable, *columns: str) -> None:
@@ -222,7 +227,10 @@ def _cast(table: TraceTable, column: str, words: pa.ChunkedArray, kind: pa.DataT
         good, bad = 0, len(words)
         while bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (middle, bad) if _casts(words.slice(good, middle - good), kind) else (good, middle)
+            if _casts(words.slice(good, middle - good), kind):
+                good = middle
+            else:
+                bad = middle
         raise _fault(table, column, good, right) from None
 
 

@@ -214,8 +214,9 @@ def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     journal, notes = _one(place, setting)
     answers, evaluations = journal.answers(), journal.table("evaluations")
     first, last, step = _instants(evaluations or answers)
-    changes = journal.table("changes")
-    changed, said = seen_by_refreshes(answers, journal.table("refreshes")) if changes is None else (changes, "")
+    changed, note = journal.table("changes"), NOTE_ALL_CHANGES
+    if changed is None:
+        changed, note = seen_by_refreshes(answers, journal.table("refreshes"))
     sn_labels, (sn,) = number(answers.words("sn"))
     sr_labels, (sr, changed_sr) = number(answers.words("sr"), changed.words("sr"))
     counts = MappingCounts.of((answers.integers("t_ms") - first) // step, sn, answers.integers("weight"))
@@ -223,7 +224,7 @@ def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     arrivals = TraceArrivals(first + came.t_ms * step, came.sn)
     truth = Changes.in_order(changed.integers("t_ms"), changed_sr)
     trace = Trace(arrivals, distinct_edges(sn, sr), truth, sn_labels, sr_labels)
-    notes += [NOTE_UNANSWERED, NOTE_ARRIVALS, said or NOTE_ALL_CHANGES]
+    notes += [NOTE_UNANSWERED, NOTE_ARRIVALS, note]
     if early > TOLERATED_EARLY_SHARE * len(arrivals):
         notes.append(
             f"{early} window mappings left earlier than a window of {window} ms allows: "
@@ -237,7 +238,9 @@ def changes_seen(place: Path) -> TraceTable:
     """Return the changes in a journal, of all settings: its table of changes, or those that refreshes saw."""
     journal = Journal(place, {})
     changes = journal.table("changes")
-    return changes if changes is not None else seen_by_refreshes(journal.answers(), journal.table("refreshes"))[0]
+    if changes is None:
+        changes, _ = seen_by_refreshes(journal.answers(), journal.table("refreshes"))
+    return changes
 
 
 def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
@@ -246,10 +249,13 @@ def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
     if setting not in settings and (setting or len(settings) > 1):
         names = ", ".join(map(repr, settings)) or "it has none"
         raise ConfigError(f"{place} has no setting {setting!r}; name one of these (--setting): {names}")
-    of = setting if setting in settings or not settings else settings[0]
-    seeds = _values(Journal(place, {"setting": of}).answers().data, "seed")
-    notes = [f"The journal has {len(seeds)} seeds; replayed is what the seed {seeds[0]} met."] if len(seeds) > 1 else []
-    return Journal(place, {"setting": of, "seed": seeds[0] if seeds else 0}), notes
+    if settings and setting not in settings:
+        setting = settings[0]
+    seeds = _values(Journal(place, {"setting": setting}).answers().data, "seed") or [0]
+    notes = []
+    if len(seeds) > 1:
+        notes.append(f"The journal has {len(seeds)} seeds; replayed is what the seed {seeds[0]} met.")
+    return Journal(place, {"setting": setting, "seed": seeds[0]}), notes
 
 
 def _instants(table: TraceTable) -> tuple[int, int, int]:
@@ -263,7 +269,9 @@ def _instants(table: TraceTable) -> tuple[int, int, int]:
 def _word(data: pa.Table, name: str) -> str:
     """Return the value that all rows share, or an empty string."""
     known = _values(data, name)
-    return str(known[0]) if len(known) == 1 else ""
+    if len(known) != 1:
+        return ""
+    return str(known[0])
 
 
 def _values(data: pa.Table, name: str) -> list[Any]:

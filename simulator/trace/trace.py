@@ -139,8 +139,10 @@ def read_trace(directory: Path) -> Trace:
     arrivals.must_have_rows()
     edges.must_have_rows()
     sn_labels, (arrived, sn) = number(arrivals.words("sn"), edges.words("sn"))
-    scheduled = [] if schedule is None else [schedule.words("sr")]
-    sr_labels, (sr, changed, *planned) = number(edges.words("sr"), changes.words("sr"), *scheduled)
+    columns = [edges.words("sr"), changes.words("sr")]
+    if schedule is not None:
+        columns.append(schedule.words("sr"))
+    sr_labels, (sr, changed, *planned) = number(*columns)
     joined = distinct_edges(sn, sr)
     if not np.isin(arrived, joined.sn).any():
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
@@ -179,8 +181,10 @@ def differs_first(trace: Trace) -> tuple[int, int] | None:
     sr = np.searchsorted(begins, lacking, side="right") - 1
     alone = np.concatenate([recorded.sr[off > 0], sr])
     instants = np.concatenate([recorded.t_ms[off > 0], first[sr] + (lacking - begins[sr]) * interval[sr]])
-    earliest = int(instants.argmin()) if instants.size else 0
-    return (int(alone[earliest]), int(instants[earliest])) if instants.size else None
+    if not instants.size:
+        return None
+    earliest = int(instants.argmin())
+    return int(alone[earliest]), int(instants[earliest])
 
 
 def check_there(directory: Path) -> None:
@@ -228,7 +232,10 @@ def number(*columns: pa.DictionaryArray) -> tuple[Labels, list[Ids]]:
     used = [_used(column) for column in columns]
     unique = pa.concat_arrays([words for words, _ in used]).dictionary_encode()
     labels = integers_or_words(unique.dictionary)
-    order = np.argsort(labels) if labels.dtype != object else pc.sort_indices(unique.dictionary).to_numpy()
+    if labels.dtype == object:  # Arrow sorts strings faster than numpy sorts objects
+        order = pc.sort_indices(unique.dictionary).to_numpy()
+    else:
+        order = np.argsort(labels)
     rank = np.empty(order.size, np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
     ranks = np.split(rank[unique.indices.to_numpy()], np.cumsum([len(words) for words, _ in used])[:-1])

@@ -1,6 +1,6 @@
 """The trains of paper 004: three static triples of each, a delay and a platform that change; and its query."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
@@ -8,7 +8,7 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTrip
 from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
 BASE = "http://example.org/train/"
-FIRST = round(datetime(2015, 12, 8, 10, 20, 18, tzinfo=UTC).timestamp() * 1000)
+FIRST = round(datetime.fromisoformat("2015-12-08T10:20:18+00:00").timestamp() * 1000)
 DEPARTURE_INTERVAL_MS = 36_000
 """Milliseconds between two departures: a hundred of them are within the hour that the query asks for."""
 DEPARTURES = f"""PREFIX t: <{BASE}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>

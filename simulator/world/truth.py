@@ -63,10 +63,14 @@ class SimulatedTruth:
         held = manager.graph.degrees(evaluation.sns)
         connected = held > 0
         starts = (np.cumsum(held) - held)[connected]
+        if not starts.size:  # reduceat refuses an empty list of starts
+            good, whole = np.zeros(0, np.int64), np.zeros(0, bool)
+        elif manager.case is Case.BGP:
+            good = np.add.reduceat(fresh, starts, dtype=np.int64)
+        else:
+            whole = np.logical_and.reduceat(fresh, starts)
         if manager.case is Case.BGP:
-            good = np.add.reduceat(fresh, starts, dtype=np.int64) if starts.size else np.zeros(0, np.int64)
             return [(float(each @ degree), float(each[connected] @ good)) for each in counts]
-        whole = np.logical_and.reduceat(fresh, starts) if starts.size else np.zeros(0, bool)
         return [(float(each[degree > 0].sum()), float(each[connected] @ whole)) for each in counts]
 
     def numbers(self, manager: Manager, evaluation: Evaluation) -> Ints:

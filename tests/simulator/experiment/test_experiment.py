@@ -22,7 +22,7 @@ from freshkeeper.simulator.experiment import experiment as experiment_module
 from freshkeeper.simulator.experiment import run_parts
 from freshkeeper.simulator.experiment.experiment import InterimResults, runnable, simulate
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, resolve, settings_of
-from freshkeeper.simulator.experiment.summary import Row, read_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 from freshkeeper.simulator.report.page import write_report
 
 TIMINGS = {"decide_us", "fetch_ms", "latency_ms"}
@@ -477,4 +477,4 @@ def test_summaries_with_nothing_to_say_are_read_again(tmp_path: Path) -> None:
     rows = simulate(experiment(seeds=1, bound="never", policies="lru"), tmp_path / "run")
     assert (rows[0].ci95, rows[0].share_of_bound) == (None, None)
     assert read_summary(tmp_path / "run" / "summary.csv") == rows
-    assert isinstance(replace(rows[0]), Row)
+    assert isinstance(replace(rows[0]), SummaryRow)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.summary import Row, write_summary
+from freshkeeper.simulator.experiment.summary import SummaryRow, write_summary
 from freshkeeper.simulator.report.groups import groups
 from freshkeeper.simulator.report.scores import scores
 
@@ -20,7 +20,7 @@ def summary(path: Path, policy: str, **said: Any) -> None:
     nothing = dict.fromkeys(("freshness", "ci95", "pooled", "share_of_bound"))
     numbers = dict.fromkeys(("budget", "bank", "stale_answers", "answers", "spent", "requests_per_evaluation"), 0.0)
     whose = {"setting": "default", "policy": policy, "case": "bgp", "knowledge": "exact", "seeds": 1, "seconds": 0.0}
-    write_summary(path / "summary.csv", [Row(**{**nothing, **numbers, **whose, "over_budget": False, **said})])
+    write_summary(path / "summary.csv", [SummaryRow(**{**nothing, **numbers, **whose, "over_budget": False, **said})])
 
 
 def test_the_headline_is_a_mean_over_evaluations_and_then_over_seeds(make_run: Make, write_table: Make) -> None:
