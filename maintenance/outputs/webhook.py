@@ -15,28 +15,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from freshkeeper.maintenance.base.addresses import shown
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
 from freshkeeper.maintenance.base.files import make_directory, writing
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.response_status import RETRYABLE, retry_after
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 
-RETRYABLE_STATUSES = (408, 425, 429, 500, 502, 503, 504)
-"""HTTP statuses after which the request is repeated."""
 TIMEOUT_S = 10.0
 MAX_WAIT_S = 60.0
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A handler that follows no redirects, because an answer is signed for one receiver."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Refuse: answers are sent to no other address than the configured one."""
+"""A receiver that wants to be left alone for longer is tried again after this."""
 
 
 def signature(secret: bytes, id: str, at: int, body: bytes) -> str:
@@ -73,11 +65,9 @@ class Webhook:
     stopping: threading.Event = field(default_factory=threading.Event)
     dead: int = 0
     """number of answers in the file"""
+    _pool: ConnectionPool = field(default_factory=ConnectionPool)
     _down: bool = False
     """whether the last answer was not delivered, so that the next gets one attempt"""
-
-    def __post_init__(self) -> None:
-        self._opener = build_opener(_NoRedirects)
 
     @property
     def name(self) -> str:
@@ -91,7 +81,7 @@ class Webhook:
                 self._write_dead_letter(answer, failure)
 
     def close(self) -> None:
-        """Do nothing: every request has a connection of its own."""
+        self._pool.close()
 
     def _deliver(self, answer: AnswerLine) -> str | None:
         """Send an answer; return the reason if it was not delivered after all attempts."""
@@ -126,16 +116,16 @@ class Webhook:
         }
         if self.secret is not None:
             headers["webhook-signature"] = signature(self.secret, answer.id, at, body)
+        deadline = Deadline(self._pool.clock() + TIMEOUT_S)
         try:
-            with self._opener.open(Request(self.url, body, headers, method="POST"), timeout=TIMEOUT_S) as response:
-                response.read(1 << 16)
-        except HTTPError as error:
-            with error:
-                wait = _retry_after_s(error.headers.get("Retry-After", ""))
-            return f"HTTP {error.code} {error.reason}", error.code in RETRYABLE_STATUSES, wait
-        except (OSError, HTTPException, ValueError) as error:
-            return shown(str(getattr(error, "reason", error))), True, 0.0
-        return "", False, 0.0
+            response = self._pool.exchange(Call("POST", self.url, headers, body), deadline)
+        except (EndpointError, ValueError) as error:
+            return shown(str(error)), True, 0.0
+        if 200 <= response.status < 300:
+            return "", False, 0.0
+        wait = retry_after(response.headers, self.clock()) or 0.0
+        is_retryable = response.status in RETRYABLE
+        return f"HTTP {response.status} {response.reason}", is_retryable, min(wait, MAX_WAIT_S)
 
     def _write_dead_letter(self, answer: AnswerLine, failure: str) -> None:
         letter = {
@@ -149,9 +139,3 @@ class Webhook:
             with self.dead_letters.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(letter, ensure_ascii=False) + "\n")
         self.dead += 1
-
-
-def _retry_after_s(header: str) -> float:
-    if header.isascii() and header.isdigit():
-        return min(MAX_WAIT_S, float(header))
-    return 0.0

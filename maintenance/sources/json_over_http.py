@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode, Quad, Store
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.http.response_status import check, media_type
 from freshkeeper.maintenance.fetching.http.validators import Validators
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
@@ -72,7 +72,7 @@ class JsonOverHttp:
         found = ((each, each.address(term)) for each in self.resources)
         return next(((each, url) for each, url in found if url is not None), None)
 
-    def get(self, url: str, deadline: Deadline) -> Answer:
+    def get(self, url: str, deadline: Deadline) -> HttpResponse:
         """One GET; an unchanged document need not be sent again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", **self.validators.headers(url)}
         headers |= self.credentials.headers
@@ -125,7 +125,7 @@ def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Q
         raise FetchError(f"malformed: the answer holds a value that is no term: {error}", refused=True) from None
 
 
-def _document(answer: Answer, max_bytes: int) -> object:
+def _document(answer: HttpResponse, max_bytes: int) -> object:
     kind = media_type(answer)
     if kind != "application/json" and not kind.endswith("+json"):
         raise FetchError(f"malformed: the source answered with {kind or 'no content type'}, not with JSON")

@@ -16,7 +16,7 @@ from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import MEGABYTE, Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import MEGABYTE, Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.http.response_status import check, media_type
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
 from freshkeeper.maintenance.fetching.requests import Deadline
@@ -88,7 +88,7 @@ class SparqlOverHttp:
         return Call(made.get_method(), url, {**dict(made.header_items()), **self.credentials.headers}, made.data)
 
 
-def rows_of(answer: Answer, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
+def rows_of(answer: HttpResponse, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
     """The solutions in an answer; FetchError where it holds none."""
     kind = media_type(answer)
     if kind not in JSON_TYPES:

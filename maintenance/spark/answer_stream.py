@@ -9,11 +9,9 @@ without a word.
 
 import json
 from collections.abc import Iterator, Sequence
-from http.client import HTTPException
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -22,17 +20,17 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from freshkeeper.maintenance.analysis.ship import ship
-from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.errors import EndpointError, InputError
+from freshkeeper.maintenance.fetching.http.exchange import MAX_ERROR, Call, ConnectionPool, HttpStream
+from freshkeeper.maintenance.fetching.requests import Deadline
 
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = pa.schema({"t_ms": pa.int64(), "event_time": pa.timestamp("us", "UTC"), "answer": pa.string()})
 """`answer` is the JSON that the service writes: bindings, and how likely it is fresh."""
 BEFORE_ALL = -(1 << 62)
-PATIENCE_S = 60
+TIMEOUT_S = 60
 Offset = dict[str, int]
 
 
@@ -100,32 +98,40 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from pa.table(rows, schema=ROWS).to_batches()
             known = False
 
-    def _open(self, rest: str = "") -> "HTTPResponse":
-        """A service that is away or refuses is one line."""
+    def _open(self, rest: str = "") -> HttpStream:
+        """Request something of the query. Raise InputError if the service is away or refuses."""
         url = f"{self._address}/queries/{quote(self._query, safe='')}{rest}"
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers = {"User-Agent": "freshkeeper"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        pool = ConnectionPool()
         try:
-            answer: HTTPResponse = urlopen(Request(url, headers=headers), timeout=PATIENCE_S)
-        except HTTPError as error:
-            raise InputError(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:300]}") from None
-        except OSError as error:
+            response = pool.stream(Call("GET", url, headers), Deadline(pool.clock() + TIMEOUT_S))
+            if response.status != 200:
+                said = response.read1(MAX_ERROR, TIMEOUT_S).decode(errors="replace")[:300]
+                response.close()
+                raise InputError(f"{url} answered {response.status}: {said}")
+        except EndpointError as error:
             raise InputError(f"{url} cannot be read: {error}") from None
-        return answer
+        return response
 
     def _answered(self, start: Offset) -> Offset:
-        with self._open() as answer:
-            found = json.load(answer)["answered"]
+        with closing(self._open()) as response:
+            found = json.loads(b"".join(self._lines_of(response)))["answered"]
         return start if found is None else {"t": found}
 
     def _lines(self, after: int, until: int) -> Iterator[dict[str, Any]]:
-        """The line of every evaluation up to the last that is wanted, which is there."""
-        with self._open(f"/answers?after={after}") as answer:
-            try:
-                for text in filter(bytes.strip, answer):
-                    line = json.loads(text)
-                    yield line
-                    if line["t"] >= until:
-                        return
-            except (OSError, HTTPException) as error:
-                raise InputError(f"{self._address} broke off: {error}") from None
+        """Return the line of every evaluation up to the last that is wanted, which is there."""
+        with closing(self._open(f"/answers?after={after}")) as response:
+            for text in filter(bytes.strip, self._lines_of(response)):
+                line = json.loads(text)
+                yield line
+                if line["t"] >= until:
+                    return
         raise InputError(f"{self._address} ended before {self._query} came to {until} ms")
+
+    def _lines_of(self, response: HttpStream) -> Iterator[bytes]:
+        try:
+            yield from response.lines(TIMEOUT_S)
+        except EndpointError as error:
+            raise InputError(f"{self._address} broke off: {error}") from None

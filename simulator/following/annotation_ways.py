@@ -13,7 +13,7 @@ from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
@@ -57,8 +57,8 @@ class InProcessExchange(ConnectionPool):
     served: float = 0.0
     """seconds of processor time at the server"""
 
-    def exchange(self, call: Call, deadline: Deadline) -> Answer:
-        """Answer a request in this process; nothing is sent."""
+    def exchange(self, call: Call, deadline: Deadline) -> HttpResponse:
+        """HttpResponse a request in this process; nothing is sent."""
         assert deadline.may_send()
         assert self.server is not None
         headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}
@@ -67,7 +67,7 @@ class InProcessExchange(ConnectionPool):
         self.served += time.process_time() - began
         self.requests, self.bytes = self.requests + 1, self.bytes + len(answer.body)
         given = {name.lower(): value for name, value in answer.headers.items()} | {"date": formatdate(self.ms // 1000)}
-        return Answer(int(answer.status[:3]), "", given, answer.body)
+        return HttpResponse(int(answer.status[:3]), "", given, answer.body)
 
     def sleep(self, seconds: float) -> bool:
         """Let simulated time pass; True, as nobody interrupts it."""

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import ServableData
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -62,7 +62,7 @@ class InProcessPool(ConnectionPool):
         self.server, self.time, self.ahead = server, time, ahead
         self.targets: list[str] = []
 
-    def exchange(self, call: Call, deadline: Deadline) -> Answer:
+    def exchange(self, call: Call, deadline: Deadline) -> HttpResponse:
         """One request."""
         assert deadline.may_send()
         target = "/" + call.url.split("/", 3)[3]
@@ -74,7 +74,7 @@ class InProcessPool(ConnectionPool):
         given = {name.lower(): value for name, value in answer.headers.items()}
         ahead = self.time.ahead if self.ahead is None else self.ahead
         given["date"] = formatdate((self.time.ms + ahead) // 1000, usegmt=True)
-        return Answer(int(code), reason, given, answer.body)
+        return HttpResponse(int(code), reason, given, answer.body)
 
 
 def source_of(

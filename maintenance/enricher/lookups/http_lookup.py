@@ -10,7 +10,7 @@ from urllib.parse import quote
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.lookup_requests import Rows
 from freshkeeper.maintenance.fetching.endpoint import Copy
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.http.response_status import check
 from freshkeeper.maintenance.fetching.http.validity_headers import of_headers
 from freshkeeper.maintenance.fetching.requests import Deadline
@@ -80,7 +80,7 @@ class HttpLookup:
         vars(self).update(state)
         self.pool = ConnectionPool()
 
-    def _dated(self, row: object, answer: Answer) -> Copy:
+    def _dated(self, row: object, answer: HttpResponse) -> Copy:
         wall = self.wall()
         validity = of_headers(answer.headers, round(wall * 1000), wall)
         return Copy(row, validity.modified, validity.expires)

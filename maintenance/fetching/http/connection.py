@@ -71,6 +71,8 @@ class Connection(http.client.HTTPConnection):
     def __init__(self, place: Place, until: float, clock: Callable[[], float]) -> None:
         super().__init__(place.host, place.port or (443 if place.tls else 80))
         self.until, self.clock, self._tls, self._via = until, clock, place.tls, place.via
+        self._timed: _Timed | None = None
+        """the socket, also when http.client has let go of it because the response ends the connection"""
 
     def connect(self) -> None:
         """Open it, with TLS where the address says so."""
@@ -87,7 +89,8 @@ class Connection(http.client.HTTPConnection):
 
     def _dial(self, opened: socket.socket, address: Any) -> None:
         """At every moment `sock` is what `stop` has to end."""
-        self.sock = cast(Any, _Timed(opened, self))
+        self._timed = _Timed(opened, self)
+        self.sock = cast(Any, self._timed)
         self.sock.limit()
         opened.connect(address)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -96,7 +99,8 @@ class Connection(http.client.HTTPConnection):
         if self._tls or (self._via is not None and self._via.tls):
             name = self.host if self._tls or self._via is None else self._via.host
             secured = _trusted().wrap_socket(opened, server_hostname=name, do_handshake_on_connect=False)
-            self.sock = cast(Any, _Timed(secured, self))
+            self._timed = _Timed(secured, self)
+            self.sock = cast(Any, self._timed)
             self.sock.limit()
             secured.do_handshake()
 
@@ -130,8 +134,8 @@ class Connection(http.client.HTTPConnection):
 
     def stop(self) -> None:
         """Close it, and wake the thread that reads from it."""
-        if isinstance(self.sock, _Timed):
-            self.sock.shutdown()
+        if self._timed is not None:
+            self._timed.shutdown()
         self.close()
 
 

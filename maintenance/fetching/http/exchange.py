@@ -4,8 +4,10 @@ Redirects are not followed: a password goes to the address that was configured a
 """
 
 import http.client
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from urllib.parse import urlsplit
@@ -14,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.fetching.http.compression import ACCEPTED, Unpacker
 from freshkeeper.maintenance.fetching.http.connection import CHUNK, Connection, Place, Proxy
-from freshkeeper.maintenance.fetching.requests import Deadline
+from freshkeeper.maintenance.fetching.requests import NO_DEADLINE, Deadline
 
 MEGABYTE = 1_000_000
 MAX_ERROR = 64_000
@@ -32,7 +34,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """What came back; names of headers in lower case."""
 
     status: int
@@ -54,8 +56,41 @@ class ConnectionPool:
     _closed: bool = False
     _lock: Lock = field(default_factory=Lock)
 
-    def exchange(self, call: Call, deadline: Deadline) -> Answer:
-        """Send a call and read the answer, whatever its status; FetchError or NotSentError where that fails."""
+    def exchange(self, call: Call, deadline: Deadline) -> HttpResponse:
+        """Send a call and read the whole response, whatever its status.
+
+        Raise FetchError if that fails, and NotSentError if nothing was sent.
+        """
+        place, connection = self._send(call, deadline)
+        reusable = False
+        try:
+            with _as_fetch_errors():
+                response, reusable = self._response(connection)
+                return response
+        finally:
+            if reusable:
+                self._keep(place, connection)
+            else:
+                self._drop(connection)
+
+    def stream(self, call: Call, deadline: Deadline = NO_DEADLINE) -> "HttpStream":
+        """Send a call and return a response that is read piece by piece, on a connection of its own."""
+        _, connection = self._send(call, deadline, uncompressed=True)
+        try:
+            with _as_fetch_errors():
+                response = connection.getresponse()
+        except FetchError:
+            self._drop(connection)
+            raise
+        return HttpStream(self, connection, response)
+
+    def drop(self, connection: Connection) -> None:
+        """End a connection, and with it whoever reads from it."""
+        connection.stop()
+        self._drop(connection)
+
+    def _send(self, call: Call, deadline: Deadline, uncompressed: bool = False) -> tuple[Place, Connection]:
+        """Send a call on a connection that is idle or new."""
         parts = urlsplit(call.url)
         written = self.proxies.get(parts.scheme)
         via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
@@ -67,21 +102,18 @@ class ConnectionPool:
                 raise NotSentError("not sent: the budget or the time is spent")
             reusable = False
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            headers = {"Accept-Encoding": ACCEPTED, **call.headers}
+            headers = dict(call.headers) if uncompressed else {"Accept-Encoding": ACCEPTED, **call.headers}
             if via is not None and not place.tls:
                 target, headers = f"http://{parts.netloc}{target}", headers | via.headers
-            connection.request(call.method, target, call.body, headers)
-            answer, reusable = self._answer(connection)
-            return answer
-        except TimeoutError:
-            raise FetchError("timeout: no answer in time", again=True) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise FetchError(_said(error), again=True) from None
-        finally:
+            with _as_fetch_errors():
+                connection.request(call.method, target, call.body, headers)
+        except BaseException:
             if reusable:
                 self._keep(place, connection)
             else:
                 self._drop(connection)
+            raise
+        return place, connection
 
     def close(self) -> None:
         """Close all connections; exchanges under way fail at once."""
@@ -125,14 +157,14 @@ class ConnectionPool:
             self._open.discard(connection)
         connection.close()
 
-    def _answer(self, connection: Connection) -> tuple[Answer, bool]:
-        """The answer, and whether the connection can be used again."""
+    def _response(self, connection: Connection) -> tuple[HttpResponse, bool]:
+        """Return the response, and whether the connection can be used again."""
         response = connection.getresponse()
         try:
             body, whole = self._body(response)
             headers = {name.lower(): value for name, value in response.getheaders()}
             reusable = whole and not response.will_close
-            return Answer(response.status, response.reason, headers, body), reusable
+            return HttpResponse(response.status, response.reason, headers, body), reusable
         finally:
             response.close()
 
@@ -155,6 +187,66 @@ class ConnectionPool:
         if not unpacker.whole:
             raise FetchError(f"malformed: the answer ends before its {unpacker.coding} does", again=True)
         return b"".join(found), True
+
+
+@dataclass(eq=False)
+class HttpStream:
+    """A response that is read piece by piece, for as long as the server sends."""
+
+    pool: ConnectionPool
+    connection: Connection
+    response: http.client.HTTPResponse
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    @property
+    def reason(self) -> str:
+        return self.response.reason
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, by names in lower case."""
+        return {name.lower(): value for name, value in self.response.getheaders()}
+
+    def read1(self, size: int, patience: float = math.inf) -> bytes:
+        """Return what is there, at most so many bytes; empty at the end. Raise FetchError if it breaks.
+
+        patience
+            how many seconds to wait for the next bytes
+        """
+        self.connection.until = self.pool.clock() + patience
+        with _as_fetch_errors():
+            try:
+                return self.response.read1(size)
+            except (ValueError, AttributeError) as error:  # another thread has closed it
+                raise FetchError(f"connection: it was closed: {error}") from None
+
+    def lines(self, patience: float = math.inf) -> Iterator[bytes]:
+        """Return the lines, each as soon as it is there, without their ends."""
+        rest = b""
+        while chunk := self.read1(CHUNK, patience):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+    def close(self) -> None:
+        """End the connection, also while another thread reads from it."""
+        self.pool.drop(self.connection)
+        self.response.close()
+
+
+@contextmanager
+def _as_fetch_errors() -> Iterator[None]:
+    """Raise what goes wrong on a connection as FetchError."""
+    try:
+        yield
+    except TimeoutError:
+        raise FetchError("timeout: no answer in time", again=True) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError(_said(error), again=True) from None
 
 
 def _said(error: OSError | http.client.HTTPException) -> str:

@@ -5,9 +5,9 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Answer
+from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 
-TROUBLE = (408, 425, 429, 500, 502, 503, 504)
+RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 """Another try may go better."""
 SHUT = (401, 403, 407)
 """The source wants no request at all; every other 4xx is about what was asked for."""
@@ -15,7 +15,7 @@ LONGEST_WAIT = 86_400.0
 """Seconds: a Retry-After beyond a day is a slip, and would silence a source for good."""
 
 
-def check(answer: Answer, clock: Callable[[], float]) -> None:
+def check(answer: HttpResponse, clock: Callable[[], float]) -> None:
     """Raise the fault that a status stands for."""
     status = answer.status
     if 200 <= status < 300:
@@ -24,7 +24,7 @@ def check(answer: Answer, clock: Callable[[], float]) -> None:
         raise FetchError(
             f"refused: the source is at {answer.headers.get('location', 'another address')} now: give that address"
         )
-    trouble = status in TROUBLE
+    trouble = status in RETRYABLE
     wait = retry_after(answer.headers, clock()) if trouble or status == 403 else None  # some say 403 for too many
     said = f"{_kind(status, wait)}: {status} {answer.reason}{_words(answer)}"
     raise FetchError(said, trouble, wait, status < 500 and not trouble and status not in SHUT)
@@ -58,7 +58,7 @@ def http_date(written: str | None) -> float | None:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _words(answer: Answer) -> str:
+def _words(answer: HttpResponse) -> str:
     """What the source says, where it is meant for people and no page."""
     if media_type(answer) not in ("text/plain", "application/json", "application/problem+json"):
         return ""
@@ -66,6 +66,6 @@ def _words(answer: Answer) -> str:
     return f": {said}" if said else ""
 
 
-def media_type(answer: Answer) -> str:
+def media_type(answer: HttpResponse) -> str:
     """The content type without its parameters."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from freshkeeper.maintenance.fetching.http.exchange import Answer
+from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 
 UNCHANGED = 304
 PAIRS = (("etag", "If-None-Match"), ("last-modified", "If-Modified-Since"))
@@ -19,7 +19,7 @@ class Validators:
     """The last answers that had a validator, the oldest dropped when they get too many bytes."""
 
     max_bytes: int = 32_000_000
-    _held: OrderedDict[str, Answer] = field(default_factory=OrderedDict)
+    _held: OrderedDict[str, HttpResponse] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: Lock = field(default_factory=Lock)
 
@@ -30,7 +30,7 @@ class Validators:
         told = ((name, held.headers[kind]) for kind, name in PAIRS if held is not None and kind in held.headers)
         return dict([next(told)]) if held is not None else {}
 
-    def whole(self, url: str, answer: Answer) -> Answer:
+    def whole(self, url: str, answer: HttpResponse) -> HttpResponse:
         """The answer, with the body that is held where the source says that nothing changed."""
         with self._lock:
             held = self._held.get(url)

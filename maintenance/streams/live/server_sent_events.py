@@ -1,21 +1,16 @@
 """http://...: server-sent events whose data are lines of timestamped N-Quads; their ids say where to resume."""
 
-import os
 import re
-import socket
 from codecs import BOM_UTF8
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from io import BufferedIOBase
-from typing import cast
-from urllib.error import HTTPError
-from urllib.parse import unquote, urlsplit
-from urllib.request import Request, urlopen
+from typing import Protocol
+from urllib.parse import unquote, urljoin, urlsplit
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.credentials import basic
-from freshkeeper.maintenance.base.errors import ConfigError, InputError
+from freshkeeper.maintenance.base.errors import ConfigError, EndpointError, InputError
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpStream
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import CHUNK, LONGEST_LINE
 
@@ -25,6 +20,20 @@ _END = re.compile(rb"\r\n|\n|\r")
 TOO_LONG = b"data:a line of events is longer than %d bytes" % LONGEST_LINE
 """Replaces a line that is too long: it is no element, so that its reader reports it."""
 LAST = "last event"
+REDIRECTS = (301, 302, 303, 307, 308)
+MAX_REDIRECTS = 10
+
+
+class ByteSource(Protocol):
+    """A response that is read piece by piece."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return what is there, at most so many bytes; empty at the end."""
+        ...
+
+    def close(self) -> None:
+        """Close it, also while another thread reads."""
+        ...
 
 
 @dataclass(eq=False)
@@ -55,22 +64,19 @@ class EventAddress:
         """Request the events after the last one received, or from now on."""
         last = str(position.get(LAST, ""))
         self._numbered = bool(last)
-        try:
-            response = urlopen(_request(self.url, last))
-        except (OSError, HTTPException, ValueError) as error:
-            raise LostError(_why(error)) from None
-        kind = response.headers.get("Content-Type", "nothing that has a type")
+        response = _open(self.url, last)
+        kind = response.headers.get("content-type", "nothing that has a type")
         if kind.partition(";")[0].strip().lower() != EVENTS:
             response.close()
             raise InputError(f"the stream {self.name} sends {kind}, and events are {EVENTS}")
-        return EventConnection(cast(BufferedIOBase, response), last)
+        return EventConnection(response, last)
 
 
 @dataclass(eq=False)
 class EventConnection:
     """An endless response."""
 
-    source: BufferedIOBase
+    source: ByteSource
     last: str = ""
     """the id of the last complete event"""
     gap: str = ""
@@ -80,13 +86,9 @@ class EventConnection:
     """data of an event that is not complete yet"""
     _begun: bool = False
     _ended: bool = False
-    _socket: socket.socket | None = None
-    """the socket beneath all readers"""
 
     def __post_init__(self) -> None:
         self._id = self.last
-        with suppress(OSError, ValueError):
-            self._socket = socket.socket(fileno=os.dup(self.source.fileno()))
 
     def receive(self) -> Received | None:
         """Return the data of complete events, and at the end of an incomplete one if it cannot be requested again."""
@@ -94,8 +96,8 @@ class EventConnection:
             return None
         try:
             chunk = self.source.read1(CHUNK)
-        except (OSError, HTTPException, ValueError, AttributeError) as error:  # the last where it was closed meanwhile
-            raise LostError(_why(error)) from None
+        except (EndpointError, OSError) as error:
+            raise LostError(shown(str(error))) from None
         *lines, self._rest = _END.split(self._rest + chunk)
         if len(self._rest) > LONGEST_LINE:
             if not self._rest.startswith(b":"):
@@ -133,28 +135,33 @@ class EventConnection:
         """Do nothing: the server keeps no account of readers."""
 
     def close(self) -> None:
-        """Close the response; its socket is shut down first, because closing would wait for a reader."""
-        if self._socket is not None:
-            with suppress(OSError), self._socket as connection:
-                connection.shutdown(socket.SHUT_RDWR)
+        """Close the response, also while another thread reads from it."""
         self.source.close()
 
 
-def _request(url: str, last: str) -> Request:
-    """Return the request, with credentials of the address in a header that redirects do not pass on."""
+def _open(url: str, last: str) -> HttpStream:
+    """Request events, and follow redirects; the credentials of the address go to no other."""
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
+    address = parts._replace(netloc=place).geturl()
     headers = {"Accept": EVENTS, "User-Agent": "freshkeeper"}
     if last:
         headers["Last-Event-ID"] = last
-    request = Request(parts._replace(netloc=place).geturl(), headers=headers)
     if at:
         name, _, password = user.partition(":")
-        request.add_unredirected_header("Authorization", basic(unquote(name), unquote(password)))
-    return request
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, HTTPError):
-        return f"HTTP {error.code} {error.reason}"
-    return shown(str(getattr(error, "reason", error)))
+        headers["Authorization"] = basic(unquote(name), unquote(password))
+    pool = ConnectionPool()
+    for _ in range(MAX_REDIRECTS):
+        try:
+            response = pool.stream(Call("GET", address, headers))
+        except (EndpointError, ValueError) as error:
+            raise LostError(shown(str(error))) from None
+        if 200 <= response.status < 300:
+            return response
+        status, reason, location = response.status, response.reason, response.headers.get("location")
+        response.close()
+        if status not in REDIRECTS or location is None:
+            raise LostError(f"HTTP {status} {reason}")
+        address = urljoin(address, location)
+        headers.pop("Authorization", None)
+    raise LostError(f"it was redirected {MAX_REDIRECTS} times")

@@ -22,7 +22,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call
+from freshkeeper.maintenance.fetching.http.exchange import Call, HttpResponse
 from freshkeeper.maintenance.fetching.rate import Limit, Rate
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.fetching.requests import Deadline
@@ -199,7 +199,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
     following = FollowedQuery(source(QUERY))
     exchange, away = pool.exchange, range(START + 15_000, START + 45_000)
 
-    def failing(call: Call, deadline: Deadline) -> Answer:
+    def failing(call: Call, deadline: Deadline) -> HttpResponse:
         if time.ms in away:
             assert deadline.may_send()
             time.ms += 5

@@ -14,7 +14,7 @@ from servers import Said, Saying
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.fetching.endpoint import Order
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Answer
+from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.runtime.run_config import config_of
@@ -162,11 +162,11 @@ def test_a_bad_document_costs_its_answers_and_a_restart_goes_on(
 
 def test_an_answer_that_is_nested_too_deep_is_said_so() -> None:
     with pytest.raises(FetchError, match=r"malformed: .* nested 12\d\d\d levels deep, and 100"):
-        rows_of(Answer(200, "OK", {"content-type": JSON}, nested(6_000)))
+        rows_of(HttpResponse(200, "OK", {"content-type": JSON}, nested(6_000)))
 
 
 def test_what_is_read_is_read_as_it_is() -> None:
-    (row,) = rows_of(Answer(200, "OK", {"content-type": JSON}, nested(40)))
+    (row,) = rows_of(HttpResponse(200, "OK", {"content-type": JSON}, nested(40)))
     term = row["n"]
     for _ in range(40):
         assert isinstance(term, Triple)
@@ -174,7 +174,9 @@ def test_what_is_read_is_read_as_it_is() -> None:
     assert term == NamedNode(f"{E}s")
     text = "x" * LONGEST
     (row,) = rows_of(
-        Answer(200, "OK", {"content-type": JSON}, rows(number("ann", text), names=["who", "n", "freshkeeper_there"]))
+        HttpResponse(
+            200, "OK", {"content-type": JSON}, rows(number("ann", text), names=["who", "n", "freshkeeper_there"])
+        )
     )
     assert isinstance(row["n"], Literal)
     assert row["n"] == Literal(text, datatype=row["n"].datatype)

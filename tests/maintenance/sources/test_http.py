@@ -26,7 +26,7 @@ from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentErr
 from freshkeeper.maintenance.fetching.http import connection
 from freshkeeper.maintenance.fetching.http.compression import Unpacker
 from freshkeeper.maintenance.fetching.http.connection import Proxy
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
@@ -152,7 +152,7 @@ def webs() -> Iterator[Webs]:
         web.stop()
 
 
-def get(pool: ConnectionPool, url: str, **more: Any) -> Answer:
+def get(pool: ConnectionPool, url: str, **more: Any) -> HttpResponse:
     return pool.exchange(Call("GET", url, **more), Deadline(time.monotonic() + 5))
 
 

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEd
 from freshkeeper.maintenance.fetching.backoff import LONGEST_BACKOFF, KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Answer
+from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 from freshkeeper.maintenance.fetching.http.response_status import check
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.parser import parse
@@ -133,7 +133,7 @@ def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_who
 def test_what_a_status_says_of_key_and_source(headers: dict[str, str]) -> None:
     for status in range(400, 600):
         with pytest.raises(FetchError) as fault:
-            check(Answer(status, "No", headers, b""), lambda: 0.0)
+            check(HttpResponse(status, "No", headers, b""), lambda: 0.0)
         passing = status in (408, 425, 429, 500, 502, 503, 504)
         assert fault.value.again == passing
         assert fault.value.refused == (status < 500 and not passing and status not in (401, 403, 407))

@@ -12,7 +12,7 @@ from servers import Documents, MakeProxy, Oxigraph
 
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.sparql_over_http import (
     LONGEST_URL,
@@ -93,8 +93,8 @@ def test_parameters_of_the_address_stay_in_the_address(method: Method) -> None:
     assert ("query" in sent) == (call.body is None)
 
 
-def answer(body: str, kind: str = "application/sparql-results+json") -> Answer:
-    return Answer(200, "OK", {"content-type": kind}, body.encode())
+def answer(body: str, kind: str = "application/sparql-results+json") -> HttpResponse:
+    return HttpResponse(200, "OK", {"content-type": kind}, body.encode())
 
 
 def test_terms_come_as_they_are() -> None:

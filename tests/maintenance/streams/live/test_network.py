@@ -89,6 +89,33 @@ def test_events_without_ids_leave_a_gap(site: tuple[str, list[Any], list[Any]]) 
         list(open_stream(address, ReadErrors()).batches())
 
 
+def test_a_redirect_is_followed_without_the_credentials() -> None:
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("Authorization")))
+            moved = self.path == "/old"
+            self.send_response(307 if moved else 200)
+            self.send_header("Location" if moved else "Content-Type", "/new" if moved else "text/event-stream")
+            self.end_headers()
+            if not moved:
+                self.wfile.write(f"data: {line(1)}\n\n".encode())
+
+        def log_message(self, *_: str) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        address = f"http://me:pw@127.0.0.1:{server.server_port}/old"
+        _, found = reading(address)
+        assert next(found) == 1
+        server.shutdown()
+        thread.join()
+    assert asked[:2] == [("/old", f"Basic {b64encode(b'me:pw').decode()}"), ("/new", None)]
+
+
 @contextmanager
 def sockets(*scripts: Sequence[bytes | str]) -> Iterator[str]:
     """A WebSocket server that sends each connection what stands for it, and hangs up."""
