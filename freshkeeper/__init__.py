@@ -9,7 +9,6 @@ import inspect
 import sys
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -166,6 +165,8 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # takes a while, and few ask for it
+
     try:
         return version("freshkeeper")
     except PackageNotFoundError:  # as a zip on a Spark executor

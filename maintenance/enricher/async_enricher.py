@@ -10,7 +10,8 @@ from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnr
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
-from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender, LoopSender
+from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender
+from freshkeeper.maintenance.enricher.loop_requests import LoopSender
 from freshkeeper.maintenance.enricher.row import CachedRow, K, RowError, V
 from freshkeeper.maintenance.enricher.settings import Seconds
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter

@@ -7,23 +7,24 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.enricher.engine import KeyCache
 from freshkeeper.maintenance.enricher.expansions import Expansions
-from freshkeeper.maintenance.enricher.exposition import MetricsPort
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender
 from freshkeeper.maintenance.enricher.row import CachedRow, K, Row, V
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, OnMiss, OnStale, Seconds, milliseconds
-from freshkeeper.maintenance.enricher.shared_state import SharedBucket, SharedState
-from freshkeeper.maintenance.enricher.sqlite_store import SqliteStore
 from freshkeeper.maintenance.enricher.statistics import Stats
-from freshkeeper.maintenance.enricher.stores import RowStore
 from freshkeeper.maintenance.enricher.token_bucket import TokenBucket
 from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.exposition import MetricsPort
+    from freshkeeper.maintenance.enricher.shared_state import SharedState
+    from freshkeeper.maintenance.enricher.stores import RowStore
 
 LINGER_MS = 2.0
 """Keys that are wanted within so long share a request, where a request may hold several."""
@@ -86,11 +87,10 @@ class BaseEnricher(Generic[K, V]):
         now = self._now()
         bank_size = self.settings.bucket_capacity
         initial = min(max(INITIAL_FILL * bank_size, self.settings.pricing.paid(1, 1)), bank_size)
+        bucket = TokenBucket(self.settings.rate.per_ms, bank_size, initial, now)
         shared = self._open_store(store, state)
-        if shared is None:
-            bucket = TokenBucket(self.settings.rate.per_ms, bank_size, initial, now)
-        else:
-            bucket = SharedBucket(self.settings.rate.per_ms, bank_size, initial, now, state=shared, initial=initial)
+        if shared is not None:
+            bucket = shared.bucket(bucket)
         self._sender = self._make_sender(lookup, RateLimiter(self.settings.limits(), clock=lambda: self._now() / 1000))
         self._engine = KeyCache(
             self._sender,
@@ -109,7 +109,7 @@ class BaseEnricher(Generic[K, V]):
         )
         self._rows = self._engine.rows
         self._expansions = None if expand is None else Expansions(expand, self._pay, capacity)
-        self._metrics = None if metrics is None else MetricsPort.open(metrics, self)
+        self._metrics = None if metrics is None else self._serve_metrics(metrics)
         _LIVE.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -170,7 +170,12 @@ class BaseEnricher(Generic[K, V]):
         self.settings = settings
         self._engine.set_budget(settings.rate.per_ms, settings.bucket_capacity)
 
-    def _open_store(self, store: "str | Path | RowStore | None", state: str | Path | None) -> SharedState | None:
+    def _serve_metrics(self, address: str) -> "MetricsPort":
+        from freshkeeper.maintenance.enricher.exposition import MetricsPort  # most enrichers have no port
+
+        return MetricsPort.open(address, self)
+
+    def _open_store(self, store: "str | Path | RowStore | None", state: str | Path | None) -> "SharedState | None":
         """Open the store that was named: a file of SQLite, or a directory (`state`) with one."""
         if state is not None:
             if store is not None:
@@ -178,6 +183,9 @@ class BaseEnricher(Generic[K, V]):
             store = Path(state) / f"{self.name}.db"
         if store is None:
             return None
+        from freshkeeper.maintenance.enricher.shared_state import SharedState
+        from freshkeeper.maintenance.enricher.sqlite_store import SqliteStore
+
         opened = SqliteStore(store) if isinstance(store, str | Path) else store
         return SharedState(opened, self.name)
 

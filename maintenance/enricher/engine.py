@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.base.times import UNKNOWN
@@ -28,13 +28,15 @@ from freshkeeper.maintenance.beliefs.hints import HintQuality
 from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, ReadOptions, Sender
 from freshkeeper.maintenance.enricher.row import CachedRow, fingerprint
 from freshkeeper.maintenance.enricher.row_table import FIRST_GAP_MS, NOW, Entry, RowTable
-from freshkeeper.maintenance.enricher.shared_state import SharedState
 from freshkeeper.maintenance.enricher.statistics import Counters, Stats
-from freshkeeper.maintenance.enricher.stores import StoredRow, StoreError
+from freshkeeper.maintenance.enricher.stored_row import StoredRow, StoreError
 from freshkeeper.maintenance.enricher.thresholds import PRICE_STEPS, Thresholds
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
 from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, EntryId, Price
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.shared_state import SharedState
 
 LOGGER = logging.getLogger("freshkeeper")
 LOG_EVERY_MS = 10_000.0
@@ -74,7 +76,7 @@ class KeyCache:
     seed: int = 0
     name: str = "rows"
     """what logs call it"""
-    shared: SharedState | None = None
+    shared: "SharedState | None" = None
     """the store that other processes use, too"""
     epoch: int = 0
     """changes with the price: entries of another epoch are considered again"""

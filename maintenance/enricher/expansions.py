@@ -1,6 +1,5 @@
 """The entries that a key has, where several keys share them: asked for once per key, by one request each."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
@@ -49,6 +48,8 @@ class Expansions:
 
     async def awaited(self, key: Hashable, timeout: float) -> Keys | str:
         """Return the entries of a key on an event loop."""
+        import asyncio  # most enrichers never need it
+
         future, first = self._join(key)
         if first:
             found: Keys | str = "the reader that asked for it was cancelled"

@@ -5,7 +5,8 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.enricher.stores import BucketRule, RowStore, StoredRow, StoreError
+from freshkeeper.maintenance.enricher.stored_row import StoredRow, StoreError
+from freshkeeper.maintenance.enricher.stores import BucketRule, RowStore
 from freshkeeper.maintenance.enricher.token_bucket import MISS_RESERVE, TokenBucket
 
 LOGGER = logging.getLogger("freshkeeper")
@@ -27,6 +28,12 @@ class SharedState:
     """how many share the store, as far as is known"""
     away_until: float = 0.0
     dirty: dict[Hashable, StoredRow] = field(default_factory=dict)
+
+    def bucket(self, local: TokenBucket) -> "SharedBucket":
+        """Return the shared bucket in the place of one of this process alone."""
+        return SharedBucket(
+            local.rate, local.capacity, local.level, local.filled_at, state=self, initial=local.level
+        )  # fmt: skip
 
     def available(self, now: float) -> bool:
         """Return whether the store is to be asked."""

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.stores import BucketRule, StoredRow, StoreError, decode, encode
+from freshkeeper.maintenance.enricher.stored_row import StoredRow, StoreError
+from freshkeeper.maintenance.enricher.stores import BucketRule, decode, encode
 
 VERSION = 1
 BUSY_S = 2.0

@@ -8,26 +8,10 @@ others and after a restart; and short claims, so that two processes do not fetch
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.plain_values import tagged, untagged
-
-
-class StoreError(FreshkeeperError):
-    """The store cannot be reached, or refuses to work; it may again later."""
-
-
-class StoredRow(NamedTuple):
-    """A row with what was learned of it; times in ms since the epoch."""
-
-    value: Any
-    fetched: float
-    doubt_from: float
-    changes: int
-    exposure: float
-    reads: int
-    since: float
+from freshkeeper.maintenance.enricher.stored_row import StoredRow
 
 
 @dataclass(frozen=True)

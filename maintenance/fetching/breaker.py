@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST_WAIT = 86_400.0
+"""Seconds that a source may ask to be left alone; what it asks beyond is cut."""
+
 
 @dataclass(eq=False)
 class Breaker:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from freshkeeper.maintenance.fetching.breaker import Breaker
-from freshkeeper.maintenance.fetching.http.response_status import LONGEST_WAIT
+from freshkeeper.maintenance.fetching.breaker import LONGEST_WAIT, Breaker
 from freshkeeper.maintenance.fetching.rate import Limit
 
 LOGGER = logging.getLogger("freshkeeper")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+from freshkeeper.maintenance.fetching.breaker import LONGEST_WAIT
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 
@@ -11,8 +12,6 @@ RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 """Another try may go better."""
 SHUT = (401, 403, 407)
 """The source wants no request at all; every other 4xx is about what was asked for."""
-LONGEST_WAIT = 86_400.0
-"""Seconds: a Retry-After beyond a day is a slip, and would silence a source for good."""
 
 
 def check(answer: HttpResponse, clock: Callable[[], float]) -> None:

@@ -1,5 +1,6 @@
 """Threads, coroutines and forks that read at once, the clock running, against a server that counts."""
 
+import ast
 import asyncio
 import json
 import os
@@ -295,3 +296,22 @@ def test_enrichers_share_a_port_for_metrics() -> None:
             text = answer.read().decode()
         assert 'freshkeeper_enricher_hits_total{name="one"} 1' in text
         assert 'freshkeeper_enricher_misses_total{name="t\\"wo"} 1' in text
+
+
+def test_an_enricher_needs_the_standard_library_alone() -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys\nfrom freshkeeper import Enricher\n"
+        "with Enricher(lambda keys: dict.fromkeys(keys, 1), '5/s') as enricher:\n    assert enricher.get('a').value == 1\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    foreign = set(ast.literal_eval(done.stdout)) - {
+        "__main__",
+        "freshkeeper",
+        "_distutils_hack",
+        "__editable___freshkeeper_finder",
+    }
+    assert not foreign

@@ -19,7 +19,8 @@ from servers import HERE
 from freshkeeper import Enricher
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.sqlite_store import SqliteStore
-from freshkeeper.maintenance.enricher.stores import BucketRule, RowStore, StoredRow, decode, encode
+from freshkeeper.maintenance.enricher.stored_row import StoredRow
+from freshkeeper.maintenance.enricher.stores import BucketRule, RowStore, decode, encode
 
 RULE = BucketRule(rate=0.01, capacity=20.0, initial=10.0)  # 10 units a second
 
