@@ -87,7 +87,8 @@ def test_sixty_four_threads_never_exceed_the_budget(server: Counting, on_stale: 
 
         assert sum(threads.map(work, range(64))) > 500
     within_budget(server.asked, began, 20, 10)
-    assert len(server.asked) == enricher.stats().requests > 40
+    assert eventually(lambda: len(server.asked) == enricher.stats().requests)  # the last one may be on its way
+    assert len(server.asked) > 40
 
 
 def test_a_herd_that_reads_one_key_makes_one_request() -> None:
@@ -304,7 +305,8 @@ def test_an_enricher_needs_the_standard_library_alone() -> None:
 
     program = (
         "import sys\nfrom freshkeeper import Enricher\n"
-        "with Enricher(lambda keys: dict.fromkeys(keys, 1), '5/s') as enricher:\n    assert enricher.get('a').value == 1\n"
+        "with Enricher(lambda keys: dict.fromkeys(keys, 1), '5/s') as enricher:\n"
+        "    assert enricher.get('a').value == 1\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
