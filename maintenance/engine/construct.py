@@ -5,38 +5,40 @@ from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QueryTriples, Store, Triple
 
-from freshkeeper.maintenance.engine.evaluator import Row, Term
+from freshkeeper.maintenance.engine.evaluator import Term, TermRow
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 
-MARK = "freshkeeper:variable/"
+VARIABLE_PREFIX = "freshkeeper:variable/"
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
-    """The triples of a CONSTRUCT template; variables are marked IRIs below `MARK`."""
+class ConstructTemplate:
+    """The triples of a CONSTRUCT template; variables are marked IRIs below `VARIABLE_PREFIX`."""
 
     triples: tuple[Triple, ...]
 
     @classmethod
-    def of(cls, query: Query) -> "Template | None":
+    def of(cls, query: Query) -> "ConstructTemplate | None":
         """Read the template of a query; None if it has none (CONSTRUCT WHERE, or another form)."""
         if query.form is not Form.CONSTRUCT or not any(t.is_mark("{") for t in query.tree.head):
             return None
         # pyoxigraph has no API for a template. Evaluate the CONSTRUCT once over VALUES that bind every variable to a
         # marked IRI: the triples that come back are the template.
         names = sorted({t.text[1:] for t in query.tree.head if t.kind is TokenKind.VAR})
-        values = f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{MARK}{n}>' for n in names)}) }}"
+        values = (
+            f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{VARIABLE_PREFIX}{n}>' for n in names)}) }}"
+        )
         text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
         found = Store().query(text)
         assert isinstance(found, QueryTriples)
         return cls(tuple(found))
 
-    def fill(self, variables: Sequence[str], row: Row) -> Iterator[Triple]:
+    def fill(self, variables: Sequence[str], row: TermRow) -> Iterator[Triple]:
         """Yield the triples of one solution; skip those that would be invalid RDF, as SPARQL does."""
-        bound = {f"{MARK}{name}": term for name, term in zip(variables, row, strict=True)}
+        bound = {f"{VARIABLE_PREFIX}{name}": term for name, term in zip(variables, row, strict=True)}
         # Fresh blank nodes for every solution, shared between the triples of one solution.
         blanks: dict[str, BlankNode] = {}
         for triple in self.triples:
@@ -52,7 +54,7 @@ def _triple(s: Term | None, p: Term | None, o: Term | None) -> Triple | None:
 
 
 def _filled(term: Term, bound: dict[str, Term | None], blanks: dict[str, BlankNode]) -> Term | None:
-    if isinstance(term, NamedNode) and term.value.startswith(MARK):
+    if isinstance(term, NamedNode) and term.value.startswith(VARIABLE_PREFIX):
         return bound.get(term.value)
     if isinstance(term, BlankNode):
         return blanks.setdefault(term.value, BlankNode())

@@ -14,44 +14,52 @@ from typing import Protocol
 from pyoxigraph import NamedNode, Quad
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.evaluation_limits import Limits
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Snapshot
-from freshkeeper.maintenance.engine.functions import functions
-from freshkeeper.maintenance.engine.held_triples import STILL, Move
+from freshkeeper.maintenance.engine.functions import query_functions
+from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.r2s import Answers, Result, Streamer
-from freshkeeper.maintenance.engine.report_policy import Clock
-from freshkeeper.maintenance.engine.window_content import Content
-from freshkeeper.maintenance.engine.window_dataset import Graphs, Place, WindowDataset, static_places, static_quads
+from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream, Result
+from freshkeeper.maintenance.engine.report_policy import EvaluationClock
+from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.window_dataset import (
+    Graphs,
+    TargetGraph,
+    WindowDataset,
+    static_quads,
+    static_targets,
+)
 from freshkeeper.maintenance.fetching.asking import Asking, ask
 from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
 
 
-class Answering(Protocol):
+class AnswerSource(Protocol):
     """Finds the answers of one evaluation: from the dataset alone, or joined with SERVICE patterns."""
 
     variables: tuple[str, ...]
     errors: int
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Return the fetch jobs that must finish before `answers` is called."""
         ...
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> AnswerBag:
         """Return all answers at `now`, before R2S."""
         ...
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def rebuild(
+        self, now: int, done: int, evaluator: Evaluator, query_functions: Mapping[str, Function]
+    ) -> Sequence[Asking]:
         """Restore what depends on the windows at an evaluation that an earlier run answered.
 
         `done` is the last evaluation that was answered. Returns the fetch jobs to run.
         """
         ...
 
-    def emit(self, streamed: Answers) -> Answers:
+    def emit(self, streamed: AnswerBag) -> AnswerBag:
         """Turn the answers that R2S selected into what is written: triples for CONSTRUCT."""
         ...
 
@@ -65,18 +73,18 @@ class ContinuousQuery:
     """A registered query, made by `build`. Feed it elements and watermarks; it yields results."""
 
     query: Query
-    contents: Sequence[Content]
+    contents: Sequence[WindowState]
     """the state of each window of the query, in order"""
-    answering: Answering
+    answering: AnswerSource
     graphs: Graphs = field(default_factory=dict)
     start: int = 0
     """t0, in milliseconds, of windows that do not declare their own"""
     name: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: EvaluationLimits = field(default_factory=EvaluationLimits)
     """rows and time that one evaluation may take"""
     done: int | None = None
     """the last evaluation that an earlier run answered: until then evaluations only fill the windows"""
-    follow: Callable[[Content, Move], None] | None = None
+    follow: Callable[[WindowState, WindowMove], None] | None = None
     """receives every move of a window; None: a dataset, evaluated by pyoxigraph"""
     dictionary: Dictionary | None = None
     """the dictionary of the query's ids; None if it is evaluated over terms"""
@@ -91,11 +99,11 @@ class ContinuousQuery:
         self._evaluator: Evaluator = Snapshot()
         self._changes: deque[Callable[[], None]] = deque()
         self._follow = self.follow or self._lay_dataset().apply
-        self._clock = Clock(self.query, self.contents, self.start)
-        self._by_stream: dict[str, list[Content]] = {}
+        self._clock = EvaluationClock(self.query, self.contents, self.start)
+        self._by_stream: dict[str, list[WindowState]] = {}
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
-        self.streamer = Streamer(self.query.operator)
+        self.streamer = R2SStream(self.query.operator)
         self._answers = False
 
     def _lay_dataset(self) -> WindowDataset:
@@ -104,12 +112,17 @@ class ContinuousQuery:
         self._evaluator = Snapshot(static, [NamedNode(name) for name in visible], self.limits)
         found = WindowDataset.of(self.query, self.graphs, self._evaluator)
         if isinstance(self.graphs, StaticGraphs):
-            places = static_places(self.query, self.graphs)
+            places = static_targets(self.query, self.graphs)
             self.graphs.follow(self, lambda query, *change: query._changed(found, places, *change))
         return found
 
     def _changed(
-        self, dataset: WindowDataset, places: Sequence[tuple[str, Place]], name: str, gone: list[Quad], come: list[Quad]
+        self,
+        dataset: WindowDataset,
+        places: Sequence[tuple[str, TargetGraph]],
+        name: str,
+        gone: list[Quad],
+        come: list[Quad],
     ) -> None:
         """Queue the change of a static graph for the next evaluation; safe from any thread."""
         for each, place in places:
@@ -157,11 +170,11 @@ class ContinuousQuery:
         """Return the time of the next evaluation, or None if it is not known yet."""
         return self._clock.next()
 
-    def called(self) -> int | None:
+    def next_triggered(self) -> int | None:
         """Return the time of the next evaluation if an element that has arrived calls for it, else None."""
-        return None if self._clock.called() is None else self.due()
+        return None if self._clock.next_triggered() is None else self.due()
 
-    def emptying(self) -> int | None:
+    def next_emptying(self) -> int | None:
         """Return the time of the next evaluation if time alone will still empty a window, else None."""
         timed = (c for c in self.contents if c.window.kind is WindowKind.TIME and c.window.step is not None)
         return None if all(content.empty for content in timed) else self.due()
@@ -175,26 +188,28 @@ class ContinuousQuery:
     def conclude(self) -> Iterator[Result]:
         """Yield the evaluations that the last elements call for, after all streams have ended."""
         # A right-open window holds an element only one millisecond after its time, beyond the last watermark.
-        while (now := self.called()) is not None:
+        while (now := self.next_triggered()) is not None:
             yield from self._evaluate(now)
 
     def drain(self) -> Iterator[Result]:
         """Yield evaluations until all windows are empty."""
-        while (now := self.emptying()) is not None:
+        while (now := self.next_emptying()) is not None:
             yield from self._evaluate(now)
 
     def once(self, now: int = 0) -> Result:
         """Evaluate a query without windows, once."""
-        ask(self.answering.prepare(now, self._evaluator, functions(self.contents, now)), now)
+        ask(self.answering.prepare(now, self._evaluator, query_functions(self.contents, now)), now)
         return self._answer(now)
 
     def prepare(self, now: int) -> Sequence[Asking]:
         """Move the windows to `now`; return the fetch jobs that must finish before `answers` is called."""
         while self._changes:
             self._changes.popleft()()
-        moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
-        self._clock.passed(now)
-        reports, known = self._clock.reports(moves), functions(self.contents, now)
+        moves: Sequence[tuple[WindowState, WindowMove]] = [
+            (content, self._move(content, now)) for content in self.contents
+        ]
+        self._clock.advance_past(now)
+        reports, known = self._clock.reports(moves), query_functions(self.contents, now)
         self._answers = reports and (self.done is None or now > self.done)
         if self._answers:
             return self.answering.prepare(now, self._evaluator, known)
@@ -210,17 +225,17 @@ class ContinuousQuery:
         ask(self.prepare(now), now)
         yield from self.answers(now)
 
-    def _move(self, content: Content, now: int) -> Move:
+    def _move(self, content: WindowState, now: int) -> WindowMove:
         move = content.move(now)
         self._follow(content, move)
         # With COMPUTED EVERY, a count window may have completed several steps since the last evaluation.
-        while self.query.times.every is not None and (further := content.move(now)) is not STILL and further.changed:
+        while self.query.times.every is not None and (further := content.move(now)) is not NO_MOVE and further.changed:
             self._follow(content, further)
             move = further
         return move
 
     def _answer(self, now: int) -> Result:
-        found = self.answering.answers(now, self._evaluator, functions(self.contents, now))
+        found = self.answering.answers(now, self._evaluator, query_functions(self.contents, now))
         streamed = self.answering.emit(self.streamer.stream(found))
         return Result(
             now,

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.column_lines import as_columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.stored_literals import as_stored
+from freshkeeper.maintenance.engine.stored_literals import normalised_batch
 from freshkeeper.maintenance.fetching.asking import Asking, ask
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.event_order import NEVER
@@ -22,7 +22,7 @@ T = TypeVar("T")
 ENDLESS = 2**63
 
 
-class Spans(Protocol):
+class EvaluationObserver(Protocol):
     """Observes when evaluations begin and end, to measure how long they take."""
 
     def begun(self, query: str, t: int) -> None:
@@ -42,7 +42,7 @@ class Engine:
     inputs: Inputs = field(default_factory=Inputs)
     failed: Callable[[ContinuousQuery, Exception], None] | None = None
     """called with a query that fails, while the others continue; None: the first failure ends the run"""
-    spans: "Spans | None" = None
+    spans: "EvaluationObserver | None" = None
     """observes evaluations"""
     reading: bool = False
     """True while the engine waits for elements; nothing is evaluated then"""
@@ -119,9 +119,9 @@ class Engine:
         for name in self.inputs.unreached:
             for query in self.queries:
                 query.discard(name)
-        yield from self._evaluate_due(lambda query: query.called())
+        yield from self._evaluate_due(lambda query: query.next_triggered())
         if self.drain:
-            yield from self._evaluate_due(lambda query: query.emptying())
+            yield from self._evaluate_due(lambda query: query.next_emptying())
 
     @property
     def late(self) -> int:
@@ -137,7 +137,7 @@ class Engine:
     def _deliver(self, name: str, batch: TimedElements) -> None:
         if not len(batch):
             return
-        batch = as_stored(batch)
+        batch = normalised_batch(batch)
         for query in self.queries:
             if name in query.streams:
                 query.receive(name, batch)

@@ -32,7 +32,7 @@ from freshkeeper.maintenance.base.errors import FreshkeeperError
 T = TypeVar("T")
 Results = QuerySolutions | QueryBoolean | QueryTriples
 """The results of a pyoxigraph query"""
-CHUNK = 1 << 20
+PIPE_CHUNK_BYTES = 1 << 20
 """Bytes read from the pipe at once."""
 
 
@@ -41,7 +41,7 @@ class EvaluationLimitError(FreshkeeperError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class EvaluationLimits:
     """The limits of one evaluation; None means unlimited."""
 
     rows: int | None = None
@@ -126,7 +126,7 @@ def _read_all(reading: int, until: float, ms: int) -> bytes:
     parts, poll = list[bytes](), select.poll()
     poll.register(reading, select.POLLIN)
     while poll.poll(max(0.0, until - time.monotonic()) * 1000):
-        part = os.read(reading, CHUNK)
+        part = os.read(reading, PIPE_CHUNK_BYTES)
         if not part:
             return b"".join(parts)
         parts.append(part)

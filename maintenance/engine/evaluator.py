@@ -22,24 +22,24 @@ from pyoxigraph import (
 )
 
 from freshkeeper.maintenance.base.unread_results import Unread, read_here
-from freshkeeper.maintenance.engine.evaluation_limits import Limits
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
-Row: TypeAlias = tuple[Term | None, ...]
+TermRow: TypeAlias = tuple[Term | None, ...]
 Function: TypeAlias = Callable[..., Term | None]
 
-OWN = re.compile(r"freshkeeper:(?!/|window/)|larkc\.eu")
+CUSTOM_FUNCTION_CALL = re.compile(r"freshkeeper:(?!/|window/)|larkc\.eu")
 """Matches texts that call one of our functions; resolved IRIs and unnamed windows do not match."""
-CHURN = 50_000
+RENEW_FROM_REMOVALS = 50_000
 """Removed quads after which a store may be renewed."""
 
 
 @dataclass(eq=False)
-class LazyRows(Sequence[Row]):
+class LazyRows(Sequence[TermRow]):
     """The rows of a pyoxigraph result, decoded on first access; until then available as JSON."""
 
     unread: Unread | None
-    _rows: list[Row] = field(default_factory=list)
+    _rows: list[TermRow] = field(default_factory=list)
 
     def json(self) -> bytes | None:
         """Return the whole result as SPARQL-JSON, once, instead of the rows; None if the rows have been read."""
@@ -48,7 +48,7 @@ class LazyRows(Sequence[Row]):
         unread, self.unread = self.unread, None
         return unread.take().serialize(format=QueryResultsFormat.JSON)
 
-    def _read(self) -> list[Row]:
+    def _read(self) -> list[TermRow]:
         if self.unread is not None:
             unread, self.unread = self.unread, None
             with read_here():
@@ -58,16 +58,16 @@ class LazyRows(Sequence[Row]):
     def __len__(self) -> int:
         return len(self._read())
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[TermRow]:
         return iter(self._read())
 
     @overload
-    def __getitem__(self, number: int) -> Row: ...
+    def __getitem__(self, number: int) -> TermRow: ...
 
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Row]: ...
+    def __getitem__(self, number: slice) -> Sequence[TermRow]: ...
 
-    def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
+    def __getitem__(self, number: int | slice) -> TermRow | Sequence[TermRow]:
         return self._read()[number]
 
 
@@ -76,10 +76,10 @@ class Table:
     """Solutions: the variables, and one row of terms per solution."""
 
     variables: tuple[str, ...]
-    rows: Sequence[Row]
+    rows: Sequence[TermRow]
 
 
-Found: TypeAlias = Table | list[Triple] | bool
+QueryResult: TypeAlias = Table | list[Triple] | bool
 """The result of SELECT; of CONSTRUCT and DESCRIBE; of ASK"""
 
 
@@ -90,7 +90,7 @@ class Evaluator(Protocol):
         """Remove quads from the dataset, then add others."""
         ...
 
-    def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
+    def find(self, sparql: str, functions: Mapping[str, Function]) -> QueryResult:
         """Evaluate a SPARQL query with these custom functions."""
         ...
 
@@ -100,8 +100,8 @@ class Snapshot:
     """A pyoxigraph store. GRAPH sees the graphs in `named`, or all if that is None."""
 
     static: Iterable[Quad] = ()
-    named: list[NamedNode | BlankNode] | None = None
-    limits: Limits = field(default_factory=Limits)
+    named_graphs: list[NamedNode | BlankNode] | None = None
+    limits: EvaluationLimits = field(default_factory=EvaluationLimits)
     store: Store = field(init=False)
     _churn: int = 0
 
@@ -115,26 +115,28 @@ class Snapshot:
         if added:
             self.store.extend(added)
         self._churn += len(removed)
-        if self._churn > CHURN and self._churn > 2 * len(self.store):
+        if self._churn > RENEW_FROM_REMOVALS and self._churn > 2 * len(self.store):
             # A store never frees the text of a term it has seen. Copy the live quads into a new one, or memory grows
             # for as long as a stream brings new terms.
             live, self.store, self._churn = self.store, Store(), 0
             self.store.extend(live)
 
-    def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
+    def find(self, sparql: str, functions: Mapping[str, Function]) -> QueryResult:
         custom = {NamedNode(name): function for name, function in functions.items()}
         with read_here():
-            return self._found(sparql, custom)
+            return self._evaluate(sparql, custom)
 
-    def _found(self, sparql: str, custom: dict[NamedNode, Function]) -> Found:
-        found = self.limits.in_time(lambda: self.store.query(sparql, named_graphs=self.named, custom_functions=custom))
+    def _evaluate(self, sparql: str, custom: dict[NamedNode, Function]) -> QueryResult:
+        found = self.limits.in_time(
+            lambda: self.store.query(sparql, named_graphs=self.named_graphs, custom_functions=custom)
+        )
         if isinstance(found, QuerySolutions):
             names = tuple(variable.value for variable in found.variables)
             if self.limits.rows is not None:
                 return Table(names, self.limits.counted(map(tuple, found)))
             rows = LazyRows(Unread.of(found))
             # Our functions depend on the evaluation time, so rows that call them must be decoded now.
-            time_dependent = OWN.search(sparql)
+            time_dependent = CUSTOM_FUNCTION_CALL.search(sparql)
             return Table(names, list(rows) if time_dependent else rows)
         if isinstance(found, QueryBoolean):
             return bool(found)

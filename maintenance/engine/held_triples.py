@@ -13,7 +13,7 @@ from freshkeeper.maintenance.streams.batch import TimedElements, as_batch, in_gr
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class WindowMove:
     """What one move of a window changed: triples as quads, or as the slots that store them."""
 
     added: Sequence[Quad] | Ints = ()
@@ -27,10 +27,10 @@ class Move:
         return bool(len(self.added) or len(self.removed))
 
 
-STILL = Move()
+NO_MOVE = WindowMove()
 
 
-class Held(Protocol):
+class WindowStore(Protocol):
     """Triples with their latest arrival time, in order of arrival."""
 
     def __len__(self) -> int: ...
@@ -44,25 +44,25 @@ class Held(Protocol):
         """Return the latest arrival time of a triple, or None if it is not in the window."""
         ...
 
-    def enter(self, elements: TimedElements) -> None:
+    def add(self, elements: TimedElements) -> None:
         """Add elements; a triple that is in the window already gets the new time."""
         ...
 
-    def leave(self, before: int) -> None:
+    def remove_before(self, before: int) -> None:
         """Remove triples whose latest arrival is before a time."""
         ...
 
-    def drop(self, most: int) -> None:
+    def keep_last(self, most: int) -> None:
         """Keep only the last `most` arrivals; a triple leaves with its last arrival."""
         ...
 
-    def moved(self, closed: bool) -> Move:
+    def take_move(self, closed: bool) -> WindowMove:
         """Return what came and went since the last call; a triple that left and came back counts as neither."""
         ...
 
 
 @dataclass(eq=False)
-class HeldQuads:
+class QuadWindowStore:
     """A window's triples as quads of the window's graph."""
 
     graph: NamedNode | DefaultGraph
@@ -85,7 +85,7 @@ class HeldQuads:
     def time_of(self, quad: Quad) -> int | None:
         return self.latest.get(quad)
 
-    def enter(self, elements: TimedElements) -> None:
+    def add(self, elements: TimedElements) -> None:
         batch = as_batch(elements)
         latest, quads = self.latest, batch.quads if batch.graph == self.graph else in_graph(batch.quads, self.graph)
         self._added += [quad for quad in quads if quad not in latest]
@@ -97,7 +97,7 @@ class HeldQuads:
             for quad in quads:
                 self._copies[quad] = self._copies.get(quad, 0) + 1
 
-    def leave(self, before: int) -> None:
+    def remove_before(self, before: int) -> None:
         arrivals, latest = self._arrivals, self.latest
         while arrivals and arrivals[0][0] < before:
             time, quad = arrivals.popleft()
@@ -105,7 +105,7 @@ class HeldQuads:
                 del latest[quad]
                 self._removed.append(quad)
 
-    def drop(self, most: int) -> None:
+    def keep_last(self, most: int) -> None:
         while len(self._arrivals) > most:
             _, quad = self._arrivals.popleft()
             self._copies[quad] -= 1
@@ -113,10 +113,10 @@ class HeldQuads:
                 del self._copies[quad], self.latest[quad]
                 self._removed.append(quad)
 
-    def moved(self, closed: bool) -> Move:
+    def take_move(self, closed: bool) -> WindowMove:
         added, removed, self._added, self._removed = self._added, self._removed, [], []
         added = list(dict.fromkeys(added))  # one batch may contain a triple twice
         if added and removed:
             both = set(added) & set(removed)
             added, removed = ([quad for quad in each if quad not in both] for each in (added, removed))
-        return Move(added, removed, closed)
+        return WindowMove(added, removed, closed)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.construct import Template, solutions_text
+from freshkeeper.maintenance.engine.construct import ConstructTemplate, solutions_text
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table
-from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness
+from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Operator, Query
@@ -19,18 +19,18 @@ class LocalQuery:
     query: Query
     variables: tuple[str, ...] = ()
     errors: int = 0
-    one_order: bool = False
+    ordered_aggregation: bool = False
     """aggregate in the order in which the native evaluator aggregates"""
-    _template: Template | None = field(init=False, default=None)
+    _template: ConstructTemplate | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if self.one_order:
+        if self.ordered_aggregation:
             self._text = order_aggregates(rewrite_for_pyoxigraph(self.query.sparql))
         else:
             self._text = rewrite_for_pyoxigraph(self.query.sparql)
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)
-            self._template = Template.of(self.query) if solutions else None
+            self._template = ConstructTemplate.of(self.query) if solutions else None
             if solutions and self._template:
                 self._text = rewrite_for_pyoxigraph(solutions)
 
@@ -39,13 +39,13 @@ class LocalQuery:
         del now, evaluator, functions
         return ()
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
         del now
         found = evaluator.find(self._text, functions)
         if isinstance(found, Table):
             self.variables = found.variables
-            return Answers(found.rows)
-        return Answers([found] if isinstance(found, bool) else found)
+            return AnswerBag(found.rows)
+        return AnswerBag([found] if isinstance(found, bool) else found)
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Return no fetch jobs: the dataset is the only state."""
@@ -55,13 +55,13 @@ class LocalQuery:
     def leave(self) -> None:
         """Do nothing: nothing is shared."""
 
-    def emit(self, streamed: Answers) -> Answers:
+    def emit(self, streamed: AnswerBag) -> AnswerBag:
         if self._template is None:
             return streamed
-        return fill(self._template, self.variables, streamed)
+        return fill_template(self._template, self.variables, streamed)
 
 
-def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Answers:
+def fill_template(template: ConstructTemplate, variables: Sequence[str], streamed: AnswerBag) -> AnswerBag:
     """Return the triples of some solutions, each once, with its best freshness."""
     triples: dict[Answer, Freshness] = {}
     for answer, freshness in streamed.pairs():
@@ -70,5 +70,5 @@ def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Ans
             if known is None or known.probability < freshness.probability:
                 triples[triple] = freshness
     if streamed.freshness is None:
-        return Answers(list(triples))
-    return Answers.of(triples.items())
+        return AnswerBag(list(triples))
+    return AnswerBag.of(triples.items())

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from pyoxigraph import Triple
 
-from freshkeeper.maintenance.engine.evaluator import Row, Term
+from freshkeeper.maintenance.engine.evaluator import Term, TermRow
 from freshkeeper.maintenance.query.model import Form, Operator
 
-Answer: TypeAlias = Row | Triple | bool
+Answer: TypeAlias = TermRow | Triple | bool
 """A solution, a triple, or the truth value of ASK"""
 
 
@@ -30,12 +30,12 @@ class Freshness:
 CERTAIN = Freshness()
 
 
-def sureness(freshness: Freshness) -> tuple[float, int]:
+def freshness_key(freshness: Freshness) -> tuple[float, int]:
     """Return the sort key of freshness: higher probability first, then lower age."""
     return freshness.probability, -(freshness.age or 0)
 
 
-def combine(parts: Iterable[Freshness]) -> Freshness:
+def combine_freshness(parts: Iterable[Freshness]) -> Freshness:
     """Return the freshness of an answer that needs all these parts: the product of probabilities, the oldest age."""
     probability, ages = 1.0, []
     for part in parts:
@@ -46,14 +46,14 @@ def combine(parts: Iterable[Freshness]) -> Freshness:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class AnswerBag:
     """Answers with one freshness each; `freshness` is None if no cached entry was used, so that all are certain."""
 
     items: Sequence[Answer]
     freshness: Sequence[Freshness] | None = None
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[Answer, Freshness]]) -> "Answers":
+    def of(cls, pairs: Iterable[tuple[Answer, Freshness]]) -> "AnswerBag":
         """Build from pairs of an answer and its freshness."""
         both = list(pairs)
         return cls([answer for answer, _ in both], [freshness for _, freshness in both])
@@ -92,7 +92,7 @@ class Result:
 
 
 @dataclass(eq=False)
-class Streamer:
+class R2SStream:
     """Applies an R2S operator.
 
     RSTREAM passes all answers, ISTREAM those that the previous evaluation lacks, DSTREAM those that only the previous
@@ -100,30 +100,30 @@ class Streamer:
     """
 
     operator: Operator
-    before: Answers = field(default_factory=lambda: Answers(()))
+    before: AnswerBag = field(default_factory=lambda: AnswerBag(()))
 
-    def stream(self, now: Answers) -> Answers:
+    def stream(self, now: AnswerBag) -> AnswerBag:
         """Return what the operator selects at this evaluation. Answers are compared as bags; freshness is ignored."""
         if self.operator is Operator.RSTREAM:
             return now
         # Copy: a lazy sequence may refer to a store that has changed by the next evaluation.
-        now = Answers(list(now.items), now.freshness)
+        now = AnswerBag(list(now.items), now.freshness)
         before, self.before = self.before, now
         if self.operator is Operator.ISTREAM:
-            return _minus(now, before)
-        return _minus(before, now)
+            return _bag_difference(now, before)
+        return _bag_difference(before, now)
 
 
-def _minus(left: Answers, right: Answers) -> Answers:
+def _bag_difference(left: AnswerBag, right: AnswerBag) -> AnswerBag:
     """Return the bag difference in the order of `left`; of equal answers the least fresh remain."""
     counts, fresh = Counter(right.items), left.freshness
     places = range(len(left.items))
     kept = []
-    for n in places if fresh is None else sorted(places, key=lambda n: sureness(fresh[n]), reverse=True):
+    for n in places if fresh is None else sorted(places, key=lambda n: freshness_key(fresh[n]), reverse=True):
         answer = left.items[n]
         if counts[answer] > 0:
             counts[answer] -= 1
         else:
             kept.append(n)
     kept.sort()
-    return Answers([left.items[n] for n in kept], None if fresh is None else [fresh[n] for n in kept])
+    return AnswerBag([left.items[n] for n in kept], None if fresh is None else [fresh[n] for n in kept])

@@ -7,17 +7,17 @@ reports if one of its windows satisfies all of its policies: it closed, it chang
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from freshkeeper.maintenance.engine.held_triples import Move
-from freshkeeper.maintenance.engine.window_content import NEVER, Content
+from freshkeeper.maintenance.engine.held_triples import WindowMove
+from freshkeeper.maintenance.engine.window_content import NEVER, WindowState
 from freshkeeper.maintenance.query.model import Query, Report
 
 
 @dataclass(eq=False)
-class Clock:
+class EvaluationClock:
     """The evaluation times of one query, in order."""
 
     query: Query
-    contents: Sequence[Content]
+    contents: Sequence[WindowState]
     start: int
     """t0 of the run, from which COMPUTED EVERY counts, in milliseconds"""
     begun: bool = False
@@ -42,7 +42,7 @@ class Clock:
         triggers = [content.trigger() for content in self._triggering]
         return min((t for t in triggers if t is not None), default=None)
 
-    def called(self) -> int | None:
+    def next_triggered(self) -> int | None:
         """Return the next evaluation time that an element which has arrived calls for, or None."""
         if self.begun and self._every is None:
             waiting = [c for c in self._triggering if c.window.step is None]
@@ -50,12 +50,12 @@ class Clock:
             waiting = []
         return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
 
-    def passed(self, now: int) -> None:
+    def advance_past(self, now: int) -> None:
         """Record that the evaluation at `now` is done."""
         if self._every is not None:
             self._period = now + self._every
 
-    def reports(self, moves: Iterable[tuple[Content, Move]]) -> bool:
+    def reports(self, moves: Iterable[tuple[WindowState, WindowMove]]) -> bool:
         """Return True if the report policies hold for these moves."""
         policies = set(self.query.times.report) - {Report.PERIODIC}
         if not policies:
@@ -69,20 +69,20 @@ class Clock:
         return None
 
     @property
-    def _triggering(self) -> Sequence[Content]:
+    def _triggering(self) -> Sequence[WindowState]:
         """The windows that cause evaluations: with ON_WINDOW_CLOSE only those with a step, as others never close."""
         if Report.ON_WINDOW_CLOSE not in self.query.times.report:
             return self.contents
         return [content for content in self.contents if content.window.step is not None]
 
 
-def _all_hold(policies: Iterable[Report], content: Content, move: Move) -> bool:
+def _all_hold(policies: Iterable[Report], content: WindowState, move: WindowMove) -> bool:
     return all(_holds(policy, content, move) for policy in policies)
 
 
-def _holds(policy: Report, content: Content, move: Move) -> bool:
+def _holds(policy: Report, content: WindowState, move: WindowMove) -> bool:
     if policy is Report.ON_WINDOW_CLOSE:
         return move.closed
     if policy is Report.ON_CONTENT_CHANGE:
         return move.changed
-    return len(content.held) > 0
+    return len(content.store) > 0

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.streams.batch import Batch, TimedElements
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-PLAIN = {
+SINGLE_SPELLING = {
     NamedNode("http://www.w3.org/2001/XMLSchema#string"),
     NamedNode(f"{RDF}langString"),
     NamedNode(f"{RDF}dirLangString"),
@@ -22,7 +22,7 @@ ONE_BY_ONE_UP_TO = 5
 """Literals up to which a store of one term each is faster than a query over all."""
 
 
-def as_stored(batch: TimedElements) -> TimedElements:
+def normalised_batch(batch: TimedElements) -> TimedElements:
     """Return a batch as the store would write it; columns are normalised already."""
     if not isinstance(batch, Batch):
         return batch
@@ -53,7 +53,7 @@ def _rewritten(terms: Iterable[Term]) -> dict[Term, Term]:
     for term in terms:
         if isinstance(term, Triple):
             triples.append(term)
-        elif isinstance(term, Literal) and term.datatype not in PLAIN:
+        elif isinstance(term, Literal) and term.datatype not in SINGLE_SPELLING:
             literals.append(term)
     written, found = [*literals, *triples], [*_read(literals), *map(stored_term, triples)]
     if found == written:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import DefaultGraph, NamedNode
 
-from freshkeeper.maintenance.engine.held_triples import Held, Move
+from freshkeeper.maintenance.engine.held_triples import WindowMove, WindowStore
 from freshkeeper.maintenance.query.model import StreamWindow
 from freshkeeper.maintenance.streams.batch import TimedElements
 
@@ -21,15 +21,15 @@ FOREVER = 2**62
 
 
 @dataclass(eq=False)
-class Content(ABC):
+class WindowState(ABC):
     """The state of one window; subclasses define when elements enter and leave."""
 
     window: StreamWindow
     start: int
     """t0 in milliseconds"""
-    held: Held
+    store: WindowStore
     """the triples, in the window's graph"""
-    moved: int = NEVER
+    last_move: int = NEVER
     """the time of the last move"""
     _pending: deque[TimedElements] = field(default_factory=deque)
 
@@ -55,7 +55,7 @@ class Content(ABC):
         return int(self._pending[0].times[0]) if self._pending else None
 
     @abstractmethod
-    def move(self, now: int) -> Move:
+    def move(self, now: int) -> WindowMove:
         """Bring the window up to date for an evaluation at `now` and return what changed."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Content(ABC):
     @property
     def empty(self) -> bool:
         """True if the window holds nothing and no element is queued."""
-        return not len(self.held) and not self._pending
+        return not len(self.store) and not self._pending
 
     def _take_queued(self, until: int, oldest: int = NEVER) -> None:
         """Move queued elements with oldest <= time < until into the window; drop older ones."""
@@ -80,7 +80,7 @@ class Content(ABC):
             if cut < len(batch):
                 self._pending.appendleft(batch.part(cut, len(batch)))
             if begin < cut:
-                self.held.enter(batch.part(begin, cut))
+                self.store.add(batch.part(begin, cut))
 
 
 def graph_of(window: StreamWindow) -> NamedNode | DefaultGraph:

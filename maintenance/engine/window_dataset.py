@@ -8,46 +8,46 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.evaluator import Evaluator
-from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.stored_literals import stored_quads
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Query
 
 Graphs = Mapping[str, Iterable[Quad]]
 """Static graphs by IRI; "" is the default graph of queries that name none."""
-Place: TypeAlias = DefaultGraph | NamedNode
+TargetGraph: TypeAlias = DefaultGraph | NamedNode
 
 
 def static_quads(query: Query, graphs: Graphs) -> list[Quad]:
     """Return the static part of the dataset (FROM and FROM NAMED), each quad in its graph."""
-    return [quad for name, place in static_places(query, graphs) for quad in placed(graphs[name], place)]
+    return [quad for name, place in static_targets(query, graphs) for quad in in_target_graph(graphs[name], place)]
 
 
-def static_places(query: Query, graphs: Graphs) -> list[tuple[str, Place]]:
+def static_targets(query: Query, graphs: Graphs) -> list[tuple[str, TargetGraph]]:
     """Return the names of a query's static graphs, each with its graph in the dataset."""
     default = query.dataset.default_graphs or (("",) if "" in graphs else ())
-    found: list[tuple[str, Place]] = [(checked(name, graphs), DefaultGraph()) for name in default]
-    return [*found, *((checked(name, graphs), NamedNode(name)) for name in query.dataset.named_graphs)]
+    found: list[tuple[str, TargetGraph]] = [(checked_graph(name, graphs), DefaultGraph()) for name in default]
+    return [*found, *((checked_graph(name, graphs), NamedNode(name)) for name in query.dataset.named_graphs)]
 
 
-def placed(quads: Iterable[Quad], place: Place) -> list[Quad]:
+def in_target_graph(quads: Iterable[Quad], place: TargetGraph) -> list[Quad]:
     """Return the same triples as quads of another graph."""
     return [Quad(quad.subject, quad.predicate, quad.object, place) for quad in quads]
 
 
-def checked(name: str, graphs: Graphs) -> str:
+def checked_graph(name: str, graphs: Graphs) -> str:
     """Return the name of a static graph; raise ConfigError if there is none of that name."""
     if name not in graphs:
         raise ConfigError(f"there is no graph <{name}>: add its file with --graph '{name}=FILE'")
     return name
 
 
-MERGED = 2
+COUNT_FROM = 2
 """With this many contributors a triple of the default graph needs a count."""
 
 
 @dataclass(eq=False)
-class Merged:
+class MergedGraph:
     """Reference counts for a default graph with several contributors: a triple stays as long as one has it."""
 
     counts: dict[Quad, int] = field(default_factory=dict)
@@ -78,28 +78,28 @@ class WindowDataset:
     """Translates moves of windows, and changes of static graphs, into changes of the dataset."""
 
     evaluator: Evaluator
-    merged: Merged | None
+    merged: MergedGraph | None
 
     @classmethod
     def of(cls, query: Query, graphs: Graphs, evaluator: Evaluator) -> "WindowDataset":
         """Create it for a query; triples are counted only if several sources share the default graph."""
-        fixed = [name for name, place in static_places(query, graphs) if isinstance(place, DefaultGraph)]
-        if len(query.dataset.merged_windows) + len(fixed) < MERGED:
+        fixed = [name for name, place in static_targets(query, graphs) if isinstance(place, DefaultGraph)]
+        if len(query.dataset.merged_windows) + len(fixed) < COUNT_FROM:
             return cls(evaluator, None)
-        merged = Merged()
+        merged = MergedGraph()
         for name in fixed:
-            merged.add(set(stored_quads(placed(graphs[name], DefaultGraph()))))
+            merged.add(set(stored_quads(in_target_graph(graphs[name], DefaultGraph()))))
         return cls(evaluator, merged)
 
-    def apply(self, content: Content, move: Move) -> None:
+    def apply(self, content: WindowState, move: WindowMove) -> None:
         """Apply the move of a window."""
         removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
         self._apply(removed, added, self.merged is not None and not content.window.is_named)
 
-    def change(self, place: Place, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
+    def change(self, place: TargetGraph, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
         """Apply the change of a static graph."""
         default = isinstance(place, DefaultGraph)
-        self._apply(placed(removed, place), placed(added, place), self.merged is not None and default)
+        self._apply(in_target_graph(removed, place), in_target_graph(added, place), self.merged is not None and default)
 
     def _apply(self, removed: Sequence[Quad], added: Sequence[Quad], shared: bool) -> None:
         if self.merged is not None and shared:

@@ -3,12 +3,12 @@
 from functools import cached_property
 
 from freshkeeper.maintenance.base.closure import Closure
-from freshkeeper.maintenance.engine.held_triples import STILL, Held, HeldQuads, Move
-from freshkeeper.maintenance.engine.window_content import NEVER, Content, graph_of
+from freshkeeper.maintenance.engine.held_triples import NO_MOVE, QuadWindowStore, WindowMove, WindowStore
+from freshkeeper.maintenance.engine.window_content import NEVER, WindowState, graph_of
 from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 
-class TimeContent(Content):
+class TimeWindow(WindowState):
     """The interval (t − ω, t] or [t − ω, t), moved every β or, without a step, at every evaluation.
 
     NOW is a window with a range of 1 ms.
@@ -22,57 +22,57 @@ class TimeContent(Content):
 
     def begin(self, first: int) -> None:
         """Place the first move at the first t_k = t0 + k·β, k ≥ 1, at or after the first element."""
-        if self.window.step is not None and self.moved == NEVER:
+        if self.window.step is not None and self.last_move == NEVER:
             # -(-a // b) rounds up.
             k = max(1, -(-(first - self.start) // self.window.step))
-            self.moved = self.start + (k - 1) * self.window.step
+            self.last_move = self.start + (k - 1) * self.window.step
 
     def trigger(self) -> int | None:
         if self.window.step is None:
             waiting = super().trigger()
             return None if waiting is None else waiting + self._later
-        return self.moved + self.window.step if self.moved != NEVER else None
+        return self.last_move + self.window.step if self.last_move != NEVER else None
 
     def reached(self, now: int) -> int | None:
         """Return the window's last own instant at or before `now`, or None if it has moved there already."""
         if self.window.step is None:
             return now
-        if self.moved == NEVER or now < self.moved + self.window.step:
+        if self.last_move == NEVER or now < self.last_move + self.window.step:
             return None
         return self.start + (now - self.start) // self.window.step * self.window.step
 
-    def move(self, now: int) -> Move:
+    def move(self, now: int) -> WindowMove:
         if (to := self.reached(now)) is None:
-            return STILL
+            return NO_MOVE
         until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
-        self.held.leave(oldest)
+        self.store.remove_before(oldest)
         self._take_queued(until, oldest)
-        self.moved = to
-        return self.held.moved(self.window.step is not None and to == now)
+        self.last_move = to
+        return self.store.take_move(self.window.step is not None and to == now)
 
     def bounds(self) -> tuple[int, int]:
-        end = self.moved - self.window.lag
+        end = self.last_move - self.window.lag
         return end - (self.window.range or 0), end
 
     def expiry(self, time: int) -> int:
         return time + (self.window.range or 0) + self._later
 
 
-class AllContent(Content):
+class UnboundedWindow(WindowState):
     """Every element so far; nothing leaves."""
 
-    def move(self, now: int) -> Move:
+    def move(self, now: int) -> WindowMove:
         self._take_queued(now + 1)
-        self.moved = now
-        return self.held.moved(False)
+        self.last_move = now
+        return self.store.take_move(False)
 
     def bounds(self) -> tuple[int, int]:
-        oldest = self.held.oldest
-        return (self.moved if oldest is None else oldest), self.moved
+        oldest = self.store.oldest
+        return (self.last_move if oldest is None else oldest), self.last_move
 
 
-class CountContent(Content):
+class CountWindow(WindowState):
     """The last n elements, moved whenever m more have arrived, also several times within one instant."""
 
     def trigger(self) -> int | None:
@@ -83,10 +83,10 @@ class CountContent(Content):
             missing -= len(batch)
         return None
 
-    def move(self, now: int) -> Move:
+    def move(self, now: int) -> WindowMove:
         due = self.trigger()
         if due is None or due > now:
-            return STILL
+            return NO_MOVE
         missing = self.window.step or 1
         while missing:
             batch = self._pending.popleft()
@@ -94,24 +94,24 @@ class CountContent(Content):
                 self._pending.appendleft(batch.part(missing, len(batch)))
                 batch = batch.part(0, missing)
             missing -= len(batch)
-            self.held.enter(batch)
-        self.held.drop(self.window.range or 0)
-        self.moved = due
-        return self.held.moved(True)
+            self.store.add(batch)
+        self.store.keep_last(self.window.range or 0)
+        self.last_move = due
+        return self.store.take_move(True)
 
     def bounds(self) -> tuple[int, int]:
-        oldest = self.held.oldest
-        return (self.moved if oldest is None else oldest), self.moved
+        oldest = self.store.oldest
+        return (self.last_move if oldest is None else oldest), self.last_move
 
 
-def content_of(window: StreamWindow, start: int, held: Held | None = None) -> Content:
+def window_state(window: StreamWindow, start: int, held: WindowStore | None = None) -> WindowState:
     """Create the state of a window by its kind; triples are stored as quads unless another store is given."""
     t0 = start if window.t0 is None else window.t0
     triples = held
     if triples is None:
-        triples = HeldQuads(graph_of(window), window.kind)
+        triples = QuadWindowStore(graph_of(window), window.kind)
     if window.kind is WindowKind.ELEMENTS:
-        return CountContent(window, t0, triples)
+        return CountWindow(window, t0, triples)
     if window.kind is WindowKind.ALL:
-        return AllContent(window, t0, triples)
-    return TimeContent(window, t0, triples)
+        return UnboundedWindow(window, t0, triples)
+    return TimeWindow(window, t0, triples)

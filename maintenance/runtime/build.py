@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
-from freshkeeper.maintenance.engine.automaton.matched_queries import FEWEST, matched_queries
+from freshkeeper.maintenance.engine.automaton.matched_queries import MIN_QUERIES, matched_queries
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.local_query import LocalQuery
@@ -14,24 +14,24 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
-from freshkeeper.maintenance.engine.native.native_query import continuous, native_query
+from freshkeeper.maintenance.engine.native.native_query import native_query, query_of_answers
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
 from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.engine.native.service_changes import ServiceChanges
 from freshkeeper.maintenance.engine.native.service_groups import ServiceGroups
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, slot_contents
+from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.templates import template_query
 from freshkeeper.maintenance.engine.service_join.federated_query import FederatedQuery
-from freshkeeper.maintenance.engine.service_join.from_view import FromView
+from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.lineage import trace
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.query_services import QueryServices
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.engine.service_join.shared_views import Views
+from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
 from freshkeeper.maintenance.engine.window_dataset import Graphs
-from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.engine.window_kinds import window_state
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
 
@@ -67,7 +67,7 @@ def build_all(
     dictionary: Dictionary | None = None,
     failed: Callable[[RegisteredQuery, Exception], None] | None = None,
     quiet: bool = False,
-    views: Views | None = None,
+    views: ViewRegistry | None = None,
     windows: SharedWindows | None = None,
 ) -> list[ContinuousQuery]:
     """Build the queries of a run: equal SERVICE patterns have one view, and a shared budget pays for all views.
@@ -80,7 +80,7 @@ def build_all(
     builder = QueryBuilder(
         graphs=StaticGraphs.of(graphs or {}, ids),
         start=start,
-        views=views or Views(sources or {}),
+        views=views or ViewRegistry(sources or {}),
         evaluator=evaluator,
         dictionary=ids,
         windows=windows,
@@ -129,7 +129,7 @@ def _guarded(
 def _conjunctions(queries: Sequence[RegisteredQuery]) -> dict[str, RegisteredQuery]:
     """Return the queries that one automaton matches together, if there are enough of them."""
     found = {one.name: one for one in queries if _is_conjunction(one)}
-    return found if len(found) >= FEWEST else {}
+    return found if len(found) >= MIN_QUERIES else {}
 
 
 def _is_conjunction(one: RegisteredQuery) -> bool:
@@ -146,7 +146,7 @@ class QueryBuilder:
 
     graphs: StaticGraphs
     start: int
-    views: Views
+    views: ViewRegistry
     evaluator: EvaluatorKind
     dictionary: Dictionary
     windows: SharedWindows | None

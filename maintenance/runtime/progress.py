@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from freshkeeper.maintenance.engine.r2s import Answers, Freshness
+from freshkeeper.maintenance.engine.r2s import AnswerBag, Freshness
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.term_text import decode, encode
 
@@ -29,7 +29,7 @@ class Progress:
         return found
 
     @property
-    def streamed(self) -> Answers | None:
+    def streamed(self) -> AnswerBag | None:
         """The answers with which R2S compares the next ones."""
         written = self.base.facts.get(self._key("streamed"))
         return None if written is None else _decode(written)
@@ -39,7 +39,7 @@ class Progress:
         with self.base.transaction():
             self.base.note({self._key("answering"): t})
 
-    def answer(self, t: int, streamed: Answers | None) -> None:
+    def answer(self, t: int, streamed: AnswerBag | None) -> None:
         """Note that the answers of an evaluation are out; R2S compares the next ones with `streamed`."""
         facts: dict[str, Any] = {"answering": None, "answered": t, "streamed": None}
         if streamed is not None:
@@ -51,13 +51,13 @@ class Progress:
         return f"{fact} {self.query}".rstrip()
 
 
-def _encode(answers: Answers) -> list[Any]:
+def _encode(answers: AnswerBag) -> list[Any]:
     fresh = answers.freshness
     sure = None if fresh is None else [[one.probability, one.age] for one in fresh]
     return [encode(tuple(answers.items)), sure]
 
 
-def _decode(written: list[Any]) -> Answers:
+def _decode(written: list[Any]) -> AnswerBag:
     (items,) = decode([written[0]])
     sure = None if written[1] is None else [Freshness(probability, age) for probability, age in written[1]]
-    return Answers(items, sure)
+    return AnswerBag(items, sure)

@@ -22,11 +22,11 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.r2s import Answers, Result
+from freshkeeper.maintenance.engine.r2s import AnswerBag, Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import Observer
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.service_join.shared_views import Views
+from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.runtime.progress import Progress
@@ -91,7 +91,7 @@ class QueryRuntime:
         evaluations without answers.
         """
         restored = 0 if self.state is None else len(self.state.views)
-        views = Views(self.sources, patterns=queries[0].first_view if queries else 0)
+        views = ViewRegistry(self.sources, patterns=queries[0].first_view if queries else 0)
         built = build_all(
             queries,
             self.graphs,
@@ -210,7 +210,7 @@ class QueryRuntime:
             query.done = progress.answered
             query.streamer.before = progress.streamed or query.streamer.before
 
-    def _compared_next(self, name: str) -> Answers | None:
+    def _compared_next(self, name: str) -> AnswerBag | None:
         """Return the answers with which R2S compares the next ones of a query."""
         query = self.queries[name]
         return None if query.query.operator is Operator.RSTREAM else query.streamer.before

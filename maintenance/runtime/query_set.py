@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.maintenance.base.yaml_file import read_yaml_list
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.native.templates import Template, templates_of
+from freshkeeper.maintenance.engine.native.templates import QueryTemplate, templates_of
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse as parse_query
@@ -50,7 +50,7 @@ def _parse(config: RunConfig, definition: QueryDefinition, text: str) -> Query:
     return parse_query(text, definition.dialect or config.dialect or None, streams=list(config.streams))
 
 
-def _is_whole(config: RunConfig, template: Template) -> bool:
+def _is_whole(config: RunConfig, template: QueryTemplate) -> bool:
     """Return whether every stream, graph and source that a template names is given."""
     try:
         check_inputs(template.text, template.query, config.streams, config.graph_files, config.sources)

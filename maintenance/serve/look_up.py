@@ -120,7 +120,7 @@ class LookUps:
         while waiting and time.monotonic() < until:
             for view, key in waiting:
                 if requested_at.get(view, NEVER) != view.now:  # every evaluation forgets what was wanted before
-                    view.want(key)
+                    view.prioritise(key)
             requested_at = {view: view.now for view, _ in waiting}
             await asyncio.sleep(POLL_INTERVAL_S)
             waiting = {request: read for request, read in waiting.items() if _read_at(*request) == read}

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, UnknownNameError
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import Spans
+from freshkeeper.maintenance.engine.engine import EvaluationObserver
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.r2s import Result
@@ -207,7 +207,7 @@ class QueryService:
             "connection": None if link is None else asdict(link),
         }
 
-    def trace(self, spans: Spans) -> None:
+    def trace(self, spans: EvaluationObserver) -> None:
         """Report the beginning and end of evaluations to `spans`."""
         self.engine.spans = spans
 

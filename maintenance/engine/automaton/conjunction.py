@@ -7,17 +7,17 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.automaton.automaton_tries import MOST_PATTERNS
+from freshkeeper.maintenance.engine.automaton.tries import MOST_PATTERNS
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted
 from freshkeeper.maintenance.query.syntax.tree import Element, TriplePattern, WindowBlock
 
-Rows: TypeAlias = tuple[tuple[int, ...], ...]
+PatternRows: TypeAlias = tuple[tuple[int, ...], ...]
 """Triple patterns with ids for constants and -1 - v for the variable v; equal conjunctions have equal rows."""
-Row: TypeAlias = list[str | int]
+NamedPattern: TypeAlias = list[str | int]
 """One triple pattern with variables by name."""
-Pattern: TypeAlias = tuple[str | Term, str | Term, str | Term]
+PatternTerms: TypeAlias = tuple[str | Term, str | Term, str | Term]
 """A triple pattern of variable names and terms."""
 
 
@@ -26,7 +26,7 @@ class Conjunction:
     """A set of triple patterns over one window, and the variables of its answers in order."""
 
     window: StreamWindow
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[PatternTerms, ...]
     variables: tuple[str, ...]
 
     @classmethod
@@ -46,7 +46,7 @@ class Conjunction:
         """The constants of the patterns."""
         return frozenset(term for triple in self.patterns for term in triple if not isinstance(term, str))
 
-    def rows(self, ids: Mapping[Term, int]) -> tuple[Rows, tuple[int, ...]]:
+    def rows(self, ids: Mapping[Term, int]) -> tuple[PatternRows, tuple[int, ...]]:
         """Return the patterns as rows in a canonical order and numbering, and the number of each variable."""
         coded = ([term if isinstance(term, str) else ids[term] for term in triple] for triple in self.patterns)
         numbers: dict[str, int] = {}
@@ -91,9 +91,9 @@ def _of_group(query: Query) -> Iterator[str]:
     name = query.windows[0].name
     for block in query.group:
         if isinstance(block, WindowBlock) and block.iri == name:
-            yield from (f"{_shown(element)} {wrong}" for element in block.inner if (wrong := _wrong(element)))
+            yield from (f"{_excerpt(element)} {wrong}" for element in block.inner if (wrong := _wrong(element)))
         else:
-            yield f"{_shown(block)} is not a WINDOW block over its window"
+            yield f"{_excerpt(block)} is not a WINDOW block over its window"
     if not 1 <= (count := sum(len(block.inner) for block in query.group)) <= MOST_PATTERNS:
         yield f"it has {count} triple patterns; 1 to {MOST_PATTERNS} are supported"
 
@@ -114,7 +114,7 @@ def _of_answers(query: Query) -> Iterator[str]:
         yield "it does not select all its variables as they are; write SELECT *"
 
 
-def _patterns(query: Query) -> Iterator[Pattern]:
+def _patterns(query: Query) -> Iterator[PatternTerms]:
     """Yield the query's plain triple patterns; others are skipped."""
     for element in (element for block in query.group for element in block.inner):
         plain = element.plain if isinstance(element, TriplePattern) else None
@@ -123,21 +123,21 @@ def _patterns(query: Query) -> Iterator[Pattern]:
             yield s, p, o
 
 
-def _names(patterns: Iterable[Pattern]) -> set[str]:
+def _names(patterns: Iterable[PatternTerms]) -> set[str]:
     return {term for triple in patterns for term in triple if isinstance(term, str)}
 
 
-def _shown(element: Element) -> str:
+def _excerpt(element: Element) -> str:
     text = element.flat
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _shape(row: Row) -> tuple[list[int], list[str]]:
+def _shape(row: NamedPattern) -> tuple[list[int], list[str]]:
     """Return the sort key of a pattern: its constants, its repeated variables, then the variables' names."""
     names = [each for each in row if isinstance(each, str)]
     return [-1 - names.index(each) if isinstance(each, str) else each for each in row], names
 
 
-def _numbered(row: Row, numbers: dict[str, int]) -> tuple[int, ...]:
+def _numbered(row: NamedPattern, numbers: dict[str, int]) -> tuple[int, ...]:
     """Return the row with variables as numbers; new variables get the next number."""
     return tuple(-1 - numbers.setdefault(v, len(numbers)) if isinstance(v, str) else v for v in row)

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.maintenance.engine.automaton.pattern_set import MOST, Matches, PatternSet
+from freshkeeper.maintenance.engine.automaton.pattern_set import MAX_SOLUTIONS, Matches, PatternSet
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
 from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.engine.window_kinds import window_state
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.streams.batch import TimedElements
 
-FEWEST = 2
+MIN_QUERIES = 2
 """The automaton is used from this number of queries on, where it is faster than a plan for each."""
 
 
@@ -72,8 +72,8 @@ def matched_queries(
 ) -> MatchedQueries:
     """Create the automaton for queries that `PatternSet` accepts."""
     name, first = next(iter(queries.items()))
-    patterns = PatternSet.of(queries, dictionary, MOST)
-    contents = [content_of(window, start) for window in first.windows]
+    patterns = PatternSet.of(queries, dictionary, MAX_SOLUTIONS)
+    contents = [window_state(window, start) for window in first.windows]
     return MatchedQueries(
         first, contents, LocalQuery(first), start=start, name=name, follow=lambda *_: None, dictionary=dictionary,
         patterns=patterns, fail=fail,

@@ -12,7 +12,7 @@ from pyoxigraph import Quad, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, TimeError, nearest
 from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, refusal
-from freshkeeper.maintenance.engine.automaton.pattern_window import Member, PartMatches, PatternWindow
+from freshkeeper.maintenance.engine.automaton.pattern_window import PatternWindow, RegisteredPattern, WindowMatches
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -22,10 +22,10 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.streams.batch import Batch, Elements, TimedElements
 from freshkeeper.maintenance.streams.inputs import Inputs
 
-MOST = 1_000_000
-Arrivals: TypeAlias = TimedElements | Iterable[tuple[int, Triple | Quad]]
+MAX_SOLUTIONS = 1_000_000
+StreamElements: TypeAlias = TimedElements | Iterable[tuple[int, Triple | Quad]]
 """Elements of a stream: a batch of quads or columns, or pairs of (milliseconds, triple)."""
-Pattern: TypeAlias = Conjunction | Query | str
+PatternQuery: TypeAlias = Conjunction | Query | str
 """A query: a conjunction, a parsed query, or its text."""
 WindowKey: TypeAlias = tuple[str, WindowKind, int]
 """Stream, kind and range of a window."""
@@ -35,7 +35,7 @@ WindowKey: TypeAlias = tuple[str, WindowKind, int]
 class Matches:
     """The new solutions that some elements make; terms are decoded on demand."""
 
-    parts: tuple[PartMatches, ...] = ()
+    parts: tuple[WindowMatches, ...] = ()
     """one per window"""
 
     def __len__(self) -> int:
@@ -66,12 +66,12 @@ class PatternSet:
     """
 
     dictionary: Dictionary = field(default_factory=Dictionary)
-    most: int = MOST
+    most: int = MAX_SOLUTIONS
     """the maximum number of solutions per element; a query with more is removed without delivering them"""
     cut: list[str] = field(default_factory=list)
     """names of queries that were removed because of `most`"""
     _windows: dict[WindowKey, PatternWindow] = field(default_factory=dict)
-    _members: dict[str, tuple[Member, WindowKey]] = field(default_factory=dict)
+    _members: dict[str, tuple[RegisteredPattern, WindowKey]] = field(default_factory=dict)
     arrived: dict[str, int] = field(default_factory=dict)
     """number of elements so far, by every stream that any query has read"""
     _latest: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,9 @@ class PatternSet:
     _ranks: int = 0
 
     @classmethod
-    def of(cls, queries: Mapping[str, Pattern], dictionary: Dictionary | None = None, most: int = MOST) -> "PatternSet":
+    def of(
+        cls, queries: Mapping[str, PatternQuery], dictionary: Dictionary | None = None, most: int = MAX_SOLUTIONS
+    ) -> "PatternSet":
         """Create a set of named queries; raise ConfigError for the first that is not a conjunction."""
         made = cls(Dictionary() if dictionary is None else dictionary, most)
         made.register_all(queries)
@@ -100,11 +102,11 @@ class PatternSet:
         """The streams that any query reads."""
         return tuple(dict.fromkeys(stream for stream, _, _ in self._windows))
 
-    def register(self, name: str, query: Pattern) -> None:
+    def register(self, name: str, query: PatternQuery) -> None:
         """Add a query. A solution is new when its last triple arrives, also if the window held the others before."""
         self.register_all({name: query})
 
-    def register_all(self, queries: Mapping[str, Pattern]) -> None:
+    def register_all(self, queries: Mapping[str, PatternQuery]) -> None:
         """Add several queries, or none if one of them is refused."""
         read = {name: self._read_query(name, query) for name, query in queries.items()}
         with self.dictionary.lock:
@@ -113,7 +115,7 @@ class PatternSet:
             for name, query in read.items():
                 self._add(name, query, ids)
 
-    def _read_query(self, name: str, query: Pattern) -> Conjunction:
+    def _read_query(self, name: str, query: PatternQuery) -> Conjunction:
         if name in self._members:
             raise ConfigError(f"there is already a query {name!r}; choose another name or remove the old one")
         if isinstance(query, Conjunction):
@@ -149,7 +151,7 @@ class PatternSet:
         for window in self._windows.values():
             window.prepare()
 
-    def feed(self, arrivals: Arrivals, stream: str = "") -> Matches:
+    def feed(self, arrivals: StreamElements, stream: str = "") -> Matches:
         """Match elements of a stream, in time order. `stream` may be omitted if there is only one.
 
         A time window handles all elements of an instant together: solutions of the last instant are returned once a
@@ -181,7 +183,7 @@ class PatternSet:
             self.dictionary.sweep()
         yield self.advance()
 
-    def _read(self, keys: list[WindowKey], read: Callable[[PatternWindow], PartMatches]) -> Matches:
+    def _read(self, keys: list[WindowKey], read: Callable[[PatternWindow], WindowMatches]) -> Matches:
         parts = []
         for key in keys:
             window = self._windows[key]
@@ -197,7 +199,7 @@ class PatternSet:
         if not len(self._windows[key]):
             del self._windows[key]
 
-    def _columns(self, arrivals: Arrivals) -> Columns:
+    def _columns(self, arrivals: StreamElements) -> Columns:
         if not isinstance(arrivals, Iterable):
             return columns_of(arrivals, self.dictionary)
         items = list(arrivals)

@@ -10,9 +10,9 @@ from operator import attrgetter, itemgetter
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.automaton.automaton import Automaton, Solutions
-from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, Rows
-from freshkeeper.maintenance.engine.evaluator import Row, Term
+from freshkeeper.maintenance.engine.automaton.automaton import Automaton, MatchedSolutions
+from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, PatternRows
+from freshkeeper.maintenance.engine.evaluator import Term, TermRow
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
@@ -20,7 +20,7 @@ from freshkeeper.maintenance.query.model import Form, Operator, StreamWindow, Wi
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class RegisteredPattern:
     """A registered query: its name and rank, and the position of each of its variables in the values of its form."""
 
     name: str
@@ -29,20 +29,20 @@ class Member:
     variables: tuple[str, ...]
     columns: tuple[int, ...]
     form: int
-    rows: Rows
+    rows: PatternRows
 
-    def result(self, bounds: tuple[int, int], answers: list[Row]) -> Result:
+    def result(self, bounds: tuple[int, int], answers: list[TermRow]) -> Result:
         """Return the result of its new solutions at one instant."""
         windows = {self.window: bounds}
         return Result(bounds[1], Form.SELECT, Operator.ISTREAM, self.variables, answers, None, windows, self.name)
 
 
 @dataclass(frozen=True, eq=False)
-class PartMatches:
+class WindowMatches:
     """The new solutions of one window, and the queries that want them."""
 
-    solutions: Solutions
-    members: dict[int, tuple[Member, ...]]
+    solutions: MatchedSolutions
+    members: dict[int, tuple[RegisteredPattern, ...]]
     """by form"""
     window: StreamWindow
     times: Ints
@@ -83,7 +83,7 @@ class PartMatches:
             values = self.dictionary.terms(self.solutions.value)
         rows = zip(instants.tolist(), self.solutions.form.tolist(), self.starts.tolist(), strict=False)
         for instant, solutions in groupby(rows, key=itemgetter(0)):
-            bounds, found = self._bounds(instant), defaultdict[Member, list[Row]](list)
+            bounds, found = self._bounds(instant), defaultdict[RegisteredPattern, list[TermRow]](list)
             for _, form, start in solutions:
                 for member in self.members[form]:
                     found[member].append(tuple([values[start + column] for column in member.columns]))
@@ -111,12 +111,12 @@ class PatternWindow:
     window: StreamWindow
     dictionary: Dictionary
     most: int
-    cut: list[Member] = field(default_factory=list)
+    cut: list[RegisteredPattern] = field(default_factory=list)
     """queries that were removed because one element made too many solutions"""
     first: int = 0
     """the number of the next element"""
-    _forms: dict[Rows, int] = field(default_factory=dict)
-    _members: dict[int, list[Member]] = field(default_factory=dict)
+    _forms: dict[PatternRows, int] = field(default_factory=dict)
+    _members: dict[int, list[RegisteredPattern]] = field(default_factory=dict)
     _unused: list[int] = field(default_factory=list)
     """numbers of removed forms, for reuse"""
     _waiting: list[Columns] = field(default_factory=list)
@@ -135,7 +135,7 @@ class PatternWindow:
     def __len__(self) -> int:
         return len(self._forms)
 
-    def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> Member:
+    def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> RegisteredPattern:
         """Add a query, given the ids of its terms; equal conjunctions share a form."""
         rows, columns = query.rows(ids)
         form = self._forms.get(rows)
@@ -143,25 +143,25 @@ class PatternWindow:
             form = self._forms[rows] = self._unused.pop() if self._unused else len(self._forms)
             self._automaton.add(form, rows)
             self._members[form] = []
-        member = Member(name, rank, query.window.name, query.variables, columns, form, rows)
+        member = RegisteredPattern(name, rank, query.window.name, query.variables, columns, form, rows)
         self._members[form].append(member)
         return member
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: RegisteredPattern) -> None:
         """Remove a query, and its form if no other query has it."""
         self._members[member.form].remove(member)
         if not self._members[member.form]:
             self._automaton.remove(member.form)
             self._forget(member)
 
-    def feed(self, columns: Columns) -> PartMatches:
+    def feed(self, columns: Columns) -> WindowMatches:
         """Match elements in time order; in a time window those of the last instant wait until it is complete."""
         if self._counts:
             return self._read(columns)
         self._waiting.append(columns)
         return self.advance(int(columns.times[-1]))
 
-    def advance(self, until: int) -> PartMatches:
+    def advance(self, until: int) -> WindowMatches:
         """Match the waiting elements before `until`."""
         if not self._waiting or self._waiting[0].times[0] >= until:
             return self._read(self._none)
@@ -180,7 +180,7 @@ class PatternWindow:
         """Build the automaton now instead of at the next element."""
         self._automaton.prepare()
 
-    def _read(self, columns: Columns) -> PartMatches:
+    def _read(self, columns: Columns) -> WindowMatches:
         clock = columns.times
         if self._counts:
             clock = np.arange(self.first, self.first + len(columns))
@@ -188,7 +188,7 @@ class PatternWindow:
         there = np.flatnonzero(np.bincount(solutions.form)).tolist()
         times = np.concatenate([self._recent, columns.times])
         wanting = {form: tuple(self._members[form]) for form in there}
-        found = PartMatches(solutions, wanting, self.window, times, self.first - self._recent.size, self.dictionary)
+        found = WindowMatches(solutions, wanting, self.window, times, self.first - self._recent.size, self.dictionary)
         self.first += len(columns)
         if self._counts:
             self._recent = times[max(0, times.size - (self.window.range or 1) + 1) :]
@@ -200,7 +200,7 @@ class PatternWindow:
         self.cut += self._members[form]
         self._forget(self._members[form][0])
 
-    def _forget(self, member: Member) -> None:
+    def _forget(self, member: RegisteredPattern) -> None:
         del self._members[member.form], self._forms[member.rows]
         self._unused.append(member.form)
 

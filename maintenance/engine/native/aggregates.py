@@ -13,7 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import firsts
+from freshkeeper.maintenance.engine.native.id_rows import first_occurrences
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
 from freshkeeper.maintenance.query.aggregation_order import order_keys
 
@@ -21,7 +21,7 @@ INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 LARGEST = 1 << 31
 """The sum of up to this many integers, each up to this large, fits into 64 bits."""
 SMALL = re.compile("-?[0-9]{1,10}")
-OTHER = np.iinfo(np.int64).min
+NOT_INTEGER = np.iinfo(np.int64).min
 """Stands for a value that is not a small integer."""
 UNBOUND = -1
 ROW, VALUE, NONE = "v:row", "v:value", "v:none"
@@ -34,7 +34,7 @@ def number_ids(numbers: Ints, dictionary: Dictionary) -> Ints:
 
 
 @dataclass(eq=False)
-class Aggregated:
+class AggregateEvaluator:
     """Computes aggregates; remembers which ids are small integers, and the quotients of averages."""
 
     dictionary: Dictionary
@@ -54,7 +54,7 @@ class Aggregated:
         column = columns[one.variable or ""]
         numbers = self._integers(column)
         plain = np.bincount(groups, minlength=most) > 0
-        plain[groups[numbers == OTHER]] = False
+        plain[groups[numbers == NOT_INTEGER]] = False
         found, known = np.full(most, UNBOUND), plain[groups]
         found[plain] = self._of_integers(one, groups[known], numbers[known], most)[plain]
         if not plain.all():
@@ -64,7 +64,7 @@ class Aggregated:
 
     def _of_integers(self, one: Aggregate, groups: Ints, numbers: Ints, most: int) -> Ints:
         if one.distinct:
-            kept = firsts(np.stack([groups, numbers]))
+            kept = first_occurrences(np.stack([groups, numbers]))
             groups, numbers = groups[kept], numbers[kept]
         order = np.argsort(groups, kind="stable")
         made = np.full(most, UNBOUND)
@@ -128,7 +128,7 @@ class Aggregated:
         for id in each[each >= 0].tolist():
             if id not in self._numbers:
                 self._numbers[id] = _integer(self.dictionary.term(id))
-        found: Ints = np.array([self._numbers.get(id, OTHER) for id in each.tolist()], np.int64)[places]
+        found: Ints = np.array([self._numbers.get(id, NOT_INTEGER) for id in each.tolist()], np.int64)[places]
         return found
 
     def _forget(self, _: Bools) -> None:
@@ -139,8 +139,8 @@ class Aggregated:
 def _integer(term: object) -> int:
     if isinstance(term, Literal) and term.datatype.value == INTEGER and SMALL.fullmatch(term.value):
         number = int(term.value)
-        return number if abs(number) <= LARGEST else OTHER
-    return OTHER
+        return number if abs(number) <= LARGEST else NOT_INTEGER
+    return NOT_INTEGER
 
 
 def _unused_prefix(names: Iterable[str]) -> str:

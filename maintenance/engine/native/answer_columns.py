@@ -9,25 +9,25 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.native.aggregates import Aggregated, number_ids
+from freshkeeper.maintenance.engine.native.aggregates import AggregateEvaluator, number_ids
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import IdAnswers, firsts, numbered
+from freshkeeper.maintenance.engine.native.id_rows import IdAnswers, first_occurrences, number_columns
 from freshkeeper.maintenance.engine.native.plan_head import Grouping, template_variable
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class GroupRows:
     """The rows that GROUP BY and its aggregates make of a bag of solutions."""
 
     grouping: Grouping
     projection: tuple[str, ...]
-    shown: tuple[str, ...]
+    output_variables: tuple[str, ...]
     dictionary: Dictionary
 
     def rows(self, values: Ints) -> Ints:
         """Return one row per group; without keys there is one group, even of no solutions."""
         keys = values[[self.projection.index(name) for name in self.grouping.keys]]
-        groups, _ = numbered(keys)
+        groups, _ = number_columns(keys)
         if not self.grouping.keys:
             groups = np.zeros(values.shape[1], np.int64)
         most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
@@ -42,18 +42,18 @@ class Groups:
                 found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
             else:
                 found[one.name] = self.aggregated.rows(one, groups, ordered, most)
-        return np.stack([found[name] for name in self.shown])
+        return np.stack([found[name] for name in self.output_variables])
 
     @cached_property
-    def aggregated(self) -> Aggregated:
+    def aggregated(self) -> AggregateEvaluator:
         """Computes all aggregates other than COUNT."""
-        return Aggregated(self.dictionary)
+        return AggregateEvaluator(self.dictionary)
 
     def members(self, values: Ints) -> Ints:
         """Return the position of one solution of each group, -1 for a group without solutions."""
         if not self.grouping.keys:
             return np.array([values.shape[1] - 1])
-        groups, _ = numbered(values[[self.projection.index(name) for name in self.grouping.keys]])
+        groups, _ = number_columns(values[[self.projection.index(name) for name in self.grouping.keys]])
         return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
 
     def numbers(self, counts: Ints) -> Ints:
@@ -73,7 +73,7 @@ def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Int
         bound = column >= 0
         groups, column = groups[bound], column[bound]
         if distinct:
-            groups = groups[firsts(np.stack([groups, column]))]
+            groups = groups[first_occurrences(np.stack([groups, column]))]
     return np.bincount(groups, minlength=most)
 
 
@@ -86,7 +86,7 @@ class IdTriples(IdAnswers[Triple]):
 
 
 @dataclass(eq=False)
-class Triples:
+class TemplateTriples:
     """A CONSTRUCT template: makes each triple of the solutions once."""
 
     template: Sequence[Triple]
@@ -114,7 +114,7 @@ class Triples:
         parts = [np.stack([marks, *(self._column(term, values, size) for term in triple)]) for triple in self.template]
         found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
         found = found[:, (found >= 0).all(axis=0)]
-        found = found[:, firsts(found)]
+        found = found[:, first_occurrences(found)]
         return found[:, self._valid(found[1:])]
 
     def _column(self, term: object, values: Ints, size: int) -> Ints:

@@ -17,10 +17,10 @@ class BatchedQuery(ContinuousQuery):
     def due(self) -> int | None:
         return self._results[0].t if self._results else None
 
-    def called(self) -> int | None:
+    def next_triggered(self) -> int | None:
         return self.due()
 
-    def emptying(self) -> int | None:
+    def next_emptying(self) -> int | None:
         return None
 
     def prepare(self, now: int) -> tuple[()]:

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
-from freshkeeper.maintenance.engine.native.token_scan import ELEMENT, OTHER, SKIPPED
+from freshkeeper.maintenance.engine.native.token_scan import ELEMENT, NOT_UNDERSTOOD, SKIPPED
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.opening import Directory
 from freshkeeper.maintenance.streams.pace import Paced
@@ -72,7 +72,7 @@ class ColumnLines:
 def _runs(scanned: ScannedLines) -> list[tuple[int, int]]:
     """Return ranges of lines that are understood, or not; empty lines and comments belong to the range before."""
     kinds = scanned.kinds
-    if not (kinds == OTHER).any():
+    if not (kinds == NOT_UNDERSTOOD).any():
         return [(0, kinds.size)]
     (used,) = np.nonzero(kinds != SKIPPED)
     changes = used[1:][kinds[used[1:]] != kinds[used[:-1]]]

@@ -42,10 +42,10 @@ class Columns:
         return bool((self.times[1:] >= self.times[:-1]).all())
 
     def part(self, start: int, stop: int) -> "Columns":
-        return self._each(lambda column: column[start:stop])
+        return self._map_columns(lambda column: column[start:stop])
 
     def take(self, places: Ints) -> "Columns":
-        return self._each(lambda column: column[places])
+        return self._map_columns(lambda column: column[places])
 
     @cached_property
     def quads(self) -> Sequence[Quad]:
@@ -64,7 +64,7 @@ class Columns:
         times, s, p, o = map(np.concatenate, columns)
         return cls(times, s, p, o, parts[-1].dictionary, parts[-1].graph)
 
-    def _each(self, change: Callable[[Ints], Ints]) -> "Columns":
+    def _map_columns(self, change: Callable[[Ints], Ints]) -> "Columns":
         columns = (change(self.times), change(self.s), change(self.p), change(self.o))
         return Columns(*columns, self.dictionary, self.graph)
 

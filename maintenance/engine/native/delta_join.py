@@ -10,11 +10,11 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, WindowInput
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 
 
 @dataclass(frozen=True, eq=False)
-class Solutions:
+class PartialSolutions:
     """Partial solutions in columns: the ids of variables, and the member of each input, -1 if not joined yet."""
 
     bound: dict[str, Ints]
@@ -26,9 +26,9 @@ class Solutions:
         """The number of solutions."""
         return int(self.members.shape[1])
 
-    def take(self, rows: Ints | Bools) -> "Solutions":
+    def take(self, rows: Ints | Bools) -> "PartialSolutions":
         """Return the solutions at these rows."""
-        return Solutions({name: ids[rows] for name, ids in self.bound.items()}, self.members[:, rows])
+        return PartialSolutions({name: ids[rows] for name, ids in self.bound.items()}, self.members[:, rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class DeltaJoin:
 
     inputs: Sequence[JoinInput]
 
-    def arrived(self, held: HeldSlots) -> Iterator[Solutions]:
+    def arrived(self, held: ColumnWindowStore) -> Iterator[PartialSolutions]:
         """Yield all solutions that one window's last move adds, each once.
 
         A new triple in pattern n is joined with all triples, new and old, in the patterns before n, but only with old
@@ -48,23 +48,25 @@ class DeltaJoin:
         new = np.zeros(held.width, bool)
         new[held.added] = True
         for n, one in enumerate(self.inputs):
-            if isinstance(one, WindowInput) and one.held is held and (slots := one.matching(held.added)).size:
+            if isinstance(one, WindowInput) and one.store is held and (slots := one.matching(held.added)).size:
                 members = np.full((len(self.inputs), slots.size), -1, np.int64)
                 members[n] = slots
-                start = Solutions({name: one.column(name, slots) for name in one.variables}, members)
+                start = PartialSolutions({name: one.column(name, slots) for name in one.variables}, members)
                 behind = {m: new for m in range(n + 1, len(self.inputs)) if self._reads(m, held)}
                 yield from self._extend(start, frozenset(range(len(self.inputs))) - {n}, behind)
 
-    def all(self) -> Iterator[Solutions]:
+    def all(self) -> Iterator[PartialSolutions]:
         """Yield the solutions over the present content of all inputs."""
-        none = Solutions({}, np.full((len(self.inputs), 1), -1, np.int64))
+        none = PartialSolutions({}, np.full((len(self.inputs), 1), -1, np.int64))
         yield from self._extend(none, frozenset(range(len(self.inputs))), {})
 
-    def _reads(self, number: int, held: HeldSlots) -> bool:
+    def _reads(self, number: int, held: ColumnWindowStore) -> bool:
         one = self.inputs[number]
-        return isinstance(one, WindowInput) and one.held is held
+        return isinstance(one, WindowInput) and one.store is held
 
-    def _extend(self, rows: Solutions, rest: frozenset[int], new: Mapping[int, Bools]) -> Iterator[Solutions]:
+    def _extend(
+        self, rows: PartialSolutions, rest: frozenset[int], new: Mapping[int, Bools]
+    ) -> Iterator[PartialSolutions]:
         """Join rows with the remaining inputs; members of input n that are set in new[n] are left out."""
         if not rest or not rows.size:
             if rows.size:
@@ -99,7 +101,7 @@ class DeltaJoin:
             if here.size:
                 yield n, here
 
-    def _joined(self, rows: Solutions, number: int, some: Ints, members: Ints) -> Solutions:
+    def _joined(self, rows: PartialSolutions, number: int, some: Ints, members: Ints) -> PartialSolutions:
         found, one = rows.take(some), self.inputs[number]
         found.members[number] = members
         for name in one.variables:

@@ -6,7 +6,7 @@ from typing import Any
 from freshkeeper.maintenance.base.terms import text_of
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.join_inputs import MOST_KEYS
-from freshkeeper.maintenance.engine.native.native_plan import Plan, StaticPart, WindowPattern, plan_of
+from freshkeeper.maintenance.engine.native.native_plan import NativePlan, StaticPart, WindowPattern, plan_of
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate, Grouping, NotNativeError
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.static_parts import relations
@@ -42,7 +42,7 @@ def _snapshot(reason: str, place: tuple[int, int] | None) -> dict[str, object]:
     return {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": line, "column": column}
 
 
-def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object]:
+def _plan(query: Query, plan: NativePlan, graphs: Collection[str]) -> dict[str, object]:
     inputs: list[Input] = [*plan.patterns, *plan.statics]
     described = [_input(query, n, inputs) for n in range(len(inputs))]
     for static, size in zip(described[len(plan.patterns) :], _sizes(query, plan, graphs), strict=False):
@@ -56,7 +56,7 @@ def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object
     }
 
 
-def _sizes(query: Query, plan: Plan, graphs: Collection[str]) -> Iterator[int]:
+def _sizes(query: Query, plan: NativePlan, graphs: Collection[str]) -> Iterator[int]:
     """Yield the number of solutions of each static part, if all graphs of the query are loaded."""
     named = {*query.dataset.default_graphs, *query.dataset.named_graphs}
     if isinstance(graphs, StaticGraphs) and named <= set(graphs):

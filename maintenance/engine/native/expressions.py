@@ -10,11 +10,11 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.evaluator import Row, Snapshot, Table
-from freshkeeper.maintenance.engine.native.delta_join import Solutions
+from freshkeeper.maintenance.engine.evaluator import Snapshot, Table, TermRow
+from freshkeeper.maintenance.engine.native.delta_join import PartialSolutions
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import numbered
-from freshkeeper.maintenance.engine.native.native_plan import Expression
+from freshkeeper.maintenance.engine.native.id_rows import number_columns
+from freshkeeper.maintenance.engine.native.native_plan import PlanExpression
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 ROW = "freshkeeper_row"
@@ -28,7 +28,7 @@ class LiteralIds:
     """Knows which ids stand for literals, or for triple terms, which may contain literals."""
 
     dictionary: Dictionary
-    _known: dict[int, bool] = field(default_factory=dict)
+    _is_literal: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Forget everything at a sweep, after which an id may stand for another term."""
@@ -38,23 +38,23 @@ class LiteralIds:
         """Return which of these ids are literals or triple terms."""
         each, places = np.unique(ids, return_inverse=True)
         for id in each.tolist():
-            if id not in self._known:
-                self._known[id] = isinstance(self.dictionary.term(id), Literal | Triple)
-        return np.array([self._known[id] for id in each.tolist()], bool)[places]
+            if id not in self._is_literal:
+                self._is_literal[id] = isinstance(self.dictionary.term(id), Literal | Triple)
+        return np.array([self._is_literal[id] for id in each.tolist()], bool)[places]
 
     def _forget(self, _: Bools) -> None:
-        self._known.clear()
+        self._is_literal.clear()
 
 
 @dataclass(eq=False)
-class Asked:
+class ExpressionEvaluator:
     """One FILTER or BIND, and its values for the combinations that were seen."""
 
-    expression: Expression
+    expression: PlanExpression
     prologue: str
     dictionary: Dictionary
     literals: LiteralIds
-    _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _is_literal: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Build the query that evaluates the expression for many rows at once."""
@@ -84,7 +84,7 @@ class Asked:
         if not columns:
             return np.full(size, self._of([()])[()], np.int64)
         rows = np.stack(columns)
-        numbers, most = numbered(rows)
+        numbers, most = number_columns(rows)
         first = np.empty(most, np.int64)
         first[numbers[::-1]] = np.arange(size)[::-1]
         wanted = list(map(tuple, rows[:, first].T.tolist()))
@@ -93,14 +93,14 @@ class Asked:
         return found
 
     def _of(self, wanted: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-        if len(self._known) > MAX_CACHED_COMBINATIONS:
-            self._known.clear()
-        if new := [one for one in wanted if one not in self._known]:
+        if len(self._is_literal) > MAX_CACHED_COMBINATIONS:
+            self._is_literal.clear()
+        if new := [one for one in wanted if one not in self._is_literal]:
             found = Snapshot(quad for n, one in enumerate(new) for quad in self._quads(n, one)).find(self._text, {})
             assert isinstance(found, Table)
             computed = {row[0]: self._value(row) for row in found.rows}
-            self._known |= {one: computed.get(_row(n), NO_VALUE) for n, one in enumerate(new)}
-        return {one: self._known[one] for one in wanted}
+            self._is_literal |= {one: computed.get(_row(n), NO_VALUE) for n, one in enumerate(new)}
+        return {one: self._is_literal[one] for one in wanted}
 
     def _quads(self, number: int, ids: tuple[int, ...]) -> Iterator[Quad]:
         yield Quad(_row(number), _IS_ROW, _IS_ROW)
@@ -108,16 +108,16 @@ class Asked:
             if id >= 0:
                 yield Quad(_row(number), NamedNode(f"v:{place}"), self.dictionary.term(id))
 
-    def _value(self, row: Row) -> int:
+    def _value(self, row: TermRow) -> int:
         if self.expression.name is None:
             return 1
         return NO_VALUE if row[1] is None else self.dictionary.id(row[1])
 
     def _forget(self, _: Bools) -> None:
-        self._known.clear()
+        self._is_literal.clear()
 
 
-def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:
+def apply_expressions(solutions: PartialSolutions, expressions: Sequence[ExpressionEvaluator]) -> PartialSolutions:
     """Return the solutions that pass all FILTERs, with the values of BINDs.
 
     Expressions over variables of a SERVICE are skipped: they are evaluated after the SERVICE join.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.native.join_inputs import Bindings, Probe
 
-Small = NDArray[np.int32]
+SmallInts = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +19,12 @@ class GraphColumns:
 
     predicates: Mapping[int, tuple[int, int]]
     """by predicate: where its triples begin and end"""
-    s: Small
-    o: Small
-    _orders: dict[tuple[int, int], tuple[Small, Small]] = field(default_factory=dict)
+    s: SmallInts
+    o: SmallInts
+    _orders: dict[tuple[int, int], tuple[SmallInts, SmallInts]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Small, Small, Small]]) -> "GraphColumns":
+    def of(cls, parts: Sequence[tuple[SmallInts, SmallInts, SmallInts]]) -> "GraphColumns":
         """Build from subjects, predicates and objects in any order; duplicates are removed."""
         s, p, o = (np.concatenate([np.empty(0, np.int32), *(part[n] for part in parts)]) for n in range(3))
         known = np.zeros(int(p.max(initial=-1)) + 1, bool)
@@ -50,12 +50,12 @@ class GraphColumns:
         return int(self.s.size)
 
     @cached_property
-    def p(self) -> Small:
+    def p(self) -> SmallInts:
         """The predicate of every triple."""
         sizes = [end - begin for begin, end in self.predicates.values()]
         return np.repeat(np.array([*self.predicates], np.int32), sizes)
 
-    def by_object(self, span: tuple[int, int]) -> tuple[Small, Small]:
+    def by_object(self, span: tuple[int, int]) -> tuple[SmallInts, SmallInts]:
         """Return the positions of a span in the order of their objects, and these objects; cached."""
         if span not in self._orders:
             objects = self.o[slice(*span)]
@@ -64,7 +64,7 @@ class GraphColumns:
         return self._orders[span]
 
     @cached_property
-    def by_subject(self) -> tuple[Small, Small]:
+    def by_subject(self) -> tuple[SmallInts, SmallInts]:
         """All positions in the order of their subjects, and these subjects."""
         order = np.argsort(self.s, kind="stable").astype(np.int32)
         return order, self.s[order]
@@ -88,12 +88,12 @@ class GraphColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
+class TripleRanges:
     """For each row, a range of an ordering of triples: the triples that match it."""
 
     first: Ints
     end: Ints
-    order: Small | None
+    order: SmallInts | None
     """positions of triples; None if they are in order"""
     start: int = 0
     """an offset that is added to all positions"""
@@ -147,30 +147,30 @@ class StaticPattern:
     def column(self, name: str, members: Ints) -> Ints:
         return self._at(self.terms.index(name))[members].astype(np.int64)
 
-    def _at(self, place: int) -> Small:
+    def _at(self, place: int) -> SmallInts:
         if place == 1:
             return self.graph.p  # computed on first use, so do not touch it otherwise
         return self.graph.s if place == 0 else self.graph.o
 
-    def _spans(self, bound: Bindings, size: int) -> Spans:
+    def _spans(self, bound: Bindings, size: int) -> TripleRanges:
         graph, predicate = self.graph, self.terms[1]
         named = isinstance(predicate, int)
         if isinstance(predicate, int):
             span = graph.predicates.get(predicate, (0, 0))
         else:
             span = (0, len(graph))
-        order: Small | None = None
+        order: SmallInts | None = None
         if (keys := self._keys(0, bound, size)) is not None:
             order, column = (None, graph.s[slice(*span)]) if named else graph.by_subject
         elif (keys := self._keys(2, bound, size)) is not None:
             order, column = graph.by_object(span)
         else:
-            return Spans(np.zeros(size, np.int64), np.full(size, span[1] - span[0]), None, span[0])
+            return TripleRanges(np.zeros(size, np.int64), np.full(size, span[1] - span[0]), None, span[0])
         each, places = np.unique(keys, return_inverse=True)
         first, end = np.searchsorted(column, each, "left"), np.searchsorted(column, each, "right")
-        return Spans(first[places], end[places], order, span[0])
+        return TripleRanges(first[places], end[places], order, span[0])
 
-    def _keys(self, position: int, bound: Bindings, size: int) -> Small | None:
+    def _keys(self, position: int, bound: Bindings, size: int) -> SmallInts | None:
         term = self.terms[position]
         if isinstance(term, int):
             return np.full(size, term, np.int32)

@@ -10,10 +10,10 @@ import numpy as np
 from pyoxigraph import Triple
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.evaluator import Row
+from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 
-T = TypeVar("T", bound=Row | Triple)
+T = TypeVar("T", bound=TermRow | Triple)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +23,12 @@ class IdAnswers(Sequence[T], ABC):
     ids: Ints
     """positions of an answer × answers"""
     dictionary: Dictionary = field(repr=False)
-    whole: "IdAnswers[T] | None" = field(default=None, repr=False)
+    slice_of: "IdAnswers[T] | None" = field(default=None, repr=False)
     """the answers that these are a slice of, which keep the ids"""
 
     def __post_init__(self) -> None:
         """Register with the dictionary, so that a sweep keeps the ids."""
-        if self.whole is None:
+        if self.slice_of is None:
             self.dictionary.keep(self)
 
     def part(self, first: int, end: int) -> Self:
@@ -64,10 +64,10 @@ class IdAnswers(Sequence[T], ABC):
         return self._answers[number]
 
 
-class IdRows(IdAnswers[Row]):
+class IdRows(IdAnswers[TermRow]):
     """Solutions of a SELECT as columns of ids."""
 
-    def _decoded(self) -> list[Row]:
+    def _decoded(self) -> list[TermRow]:
         each, places = np.unique(self.ids, return_inverse=True)
         bound = each[each >= 0]
         terms = [*[None] * (each.size - bound.size), *self.dictionary.terms(bound)]
@@ -79,7 +79,7 @@ def stacked(columns: Sequence[Ints], size: int) -> Ints:
     return np.stack(columns) if columns else np.empty((0, size), np.int64)
 
 
-def numbered(rows: Ints) -> tuple[Ints, int]:
+def number_columns(rows: Ints) -> tuple[Ints, int]:
     """Return a number for each column of a matrix, equal for equal columns, and how many numbers there are."""
     found, most = np.zeros(rows.shape[1], np.int64), 1
     for ids in rows:
@@ -93,16 +93,16 @@ def numbered(rows: Ints) -> tuple[Ints, int]:
     return found, min(most, rows.shape[1])
 
 
-def firsts(rows: Ints) -> Ints:
+def first_occurrences(rows: Ints) -> Ints:
     """Return the positions of the first occurrences of distinct columns, in order."""
-    numbers, _ = numbered(rows)
+    numbers, _ = number_columns(rows)
     _, places = np.unique(numbers, return_index=True)
     return np.sort(places)
 
 
-def without(rows: Ints, others: Ints) -> Ints:
+def bag_difference(rows: Ints, others: Ints) -> Ints:
     """Return the positions that remain of a bag of columns when another bag is subtracted."""
-    numbers, most = numbered(np.concatenate([rows, others], axis=1))
+    numbers, most = number_columns(np.concatenate([rows, others], axis=1))
     mine, theirs = numbers[: rows.shape[1]], numbers[rows.shape[1] :]
     taken = np.bincount(theirs, minlength=most)
     order = np.argsort(mine, kind="stable")

@@ -7,7 +7,7 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ints
 from freshkeeper.maintenance.engine.native.indexed_rows import IndexedRows
 from freshkeeper.maintenance.engine.native.solution_table import SolutionTable
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 
 
 @dataclass(eq=False)
@@ -16,7 +16,7 @@ class IndexedSolutions(SolutionTable):
 
     touched: list[Ints] = field(default_factory=list)
     """numbers of solutions that were added, or one of whose triples was renewed, until cleared by the user"""
-    came: list[Ints] = field(default_factory=list)
+    added: list[Ints] = field(default_factory=list)
     """numbers of solutions that were added, until cleared by the user"""
 
     def __post_init__(self) -> None:
@@ -45,9 +45,9 @@ class IndexedSolutions(SolutionTable):
         numbers = self.rows.add(np.concatenate([values, slots, noted]))
         self.noted[-1, numbers] = numbers
         self.touched.append(numbers)
-        self.came.append(numbers)
+        self.added.append(numbers)
 
-    def drop(self, held: HeldSlots) -> tuple[Ints, Ints]:
+    def drop(self, held: ColumnWindowStore) -> tuple[Ints, Ints]:
         """Remove solutions with a freed slot; return their values, and their notes with the numbers last."""
         found = self.rows.remove(self._with(held, held.removed))
         return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
@@ -56,15 +56,15 @@ class IndexedSolutions(SolutionTable):
         found = self.rows.remove(self.rows.numbers)
         return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
 
-    def renewed(self, held: HeldSlots) -> None:
+    def renewed(self, held: ColumnWindowStore) -> None:
         """Note the solutions whose triples arrived in a window's last move."""
-        self.touched.append(self._with(held, np.unique(held.came)))
+        self.touched.append(self._with(held, np.unique(held.added)))
 
     def mark(self, live: Bools) -> None:
         ids = self.values[:, self.rows.numbers]
         live[ids[ids >= 0]] = True
 
-    def _with(self, held: HeldSlots, slots: Ints) -> Ints:
+    def _with(self, held: ColumnWindowStore, slots: Ints) -> Ints:
         """Return the numbers of the solutions with one of these slots."""
         first = len(self.variables)
         own = [first + n for n, holder in enumerate(self.holders) if holder is held]

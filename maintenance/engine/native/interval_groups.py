@@ -3,12 +3,12 @@
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
-from freshkeeper.maintenance.engine.native.answer_columns import Groups
+from freshkeeper.maintenance.engine.native.answer_columns import GroupRows
 from freshkeeper.maintenance.engine.native.interval_rows import FAR
-from freshkeeper.maintenance.engine.native.segments import Intervals, present, segments
+from freshkeeper.maintenance.engine.native.segments import Intervals, distinct_intervals, segments
 
 
-def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
+def group_intervals(groups: GroupRows, found: Intervals, begin: int) -> Intervals:
     """Return the rows of groups; without keys there is a row of zero counts, too, from `begin` on."""
     counts, keys = groups.grouping.aggregates, found.rows[_places(groups, groups.grouping.keys)]
     # Row 0 of the weights counts the rows of a group, row n belongs to the n-th COUNT. COUNT(DISTINCT) adds intervals
@@ -24,7 +24,7 @@ def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
             weights[0][n] = 1 if column is None else column >= 0
             continue
         bound = np.flatnonzero(column >= 0)
-        each = present(found.take(bound).with_rows(np.concatenate([keys[:, bound], column[None, bound]])))
+        each = distinct_intervals(found.take(bound).with_rows(np.concatenate([keys[:, bound], column[None, bound]])))
         parts.append(each.with_rows(each.rows[:-1]))
         weights.append(_weights(n, 1 + len(counts), len(each)))
     if not groups.grouping.keys:
@@ -33,17 +33,17 @@ def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
     return _rows(groups, _concatenated(parts), np.concatenate(weights, axis=1))
 
 
-def _rows(groups: Groups, found: Intervals, weights: Ints) -> Intervals:
+def _rows(groups: GroupRows, found: Intervals, weights: Ints) -> Intervals:
     parts = segments(found, weights)
     there = np.flatnonzero(parts.totals[0] > 0)
     columns = dict(zip(groups.grouping.keys, found.rows[:, parts.first[there]], strict=True))
     for n, count in enumerate(groups.grouping.aggregates, 1):
         columns[count.name] = groups.numbers(parts.totals[n, there])
-    rows = np.stack([columns[name] for name in groups.shown])
+    rows = np.stack([columns[name] for name in groups.output_variables])
     return Intervals(rows, parts.since[there], parts.until[there])
 
 
-def _places(groups: Groups, names: tuple[str, ...]) -> list[int]:
+def _places(groups: GroupRows, names: tuple[str, ...]) -> list[int]:
     return [groups.projection.index(name) for name in names]
 
 

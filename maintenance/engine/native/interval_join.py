@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, PartialSolutions
 from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRows
 from freshkeeper.maintenance.engine.native.join_inputs import Bindings, WindowInput
 
@@ -34,7 +34,7 @@ class IntervalJoin(DeltaJoin):
 
     windows: Sequence[IntervalInput]
 
-    def batch(self) -> Iterator[Solutions]:
+    def batch(self) -> Iterator[PartialSolutions]:
         """Yield all solutions that a batch adds, with their intervals."""
         new = {n: one.rows.is_new() for n, one in enumerate(self.windows)}
         for n, one in enumerate(self.windows):
@@ -46,7 +46,9 @@ class IntervalJoin(DeltaJoin):
                 # As in DeltaJoin.arrived: new rows meet old ones only in the inputs after n, so no solution is found
                 # twice.
                 behind = {m: each for m, each in new.items() if m > n}
-                yield from self._extend(Solutions(bound, members), frozenset(range(len(self.inputs))) - {n}, behind)
+                yield from self._extend(
+                    PartialSolutions(bound, members), frozenset(range(len(self.inputs))) - {n}, behind
+                )
 
     def until(self, members: Ints) -> Ints:
         """Return when the solutions of these rows end."""
@@ -55,7 +57,7 @@ class IntervalJoin(DeltaJoin):
             np.minimum(found, one.rows.until[rows], out=found)
         return found
 
-    def _joined(self, rows: Solutions, number: int, some: Ints, members: Ints) -> Solutions:
+    def _joined(self, rows: PartialSolutions, number: int, some: Ints, members: Ints) -> PartialSolutions:
         found = super()._joined(rows, number, some, members)
         if number < len(self.windows):
             held, bound = self.windows[number].rows, found.bound

@@ -23,17 +23,17 @@ class IntervalRows(TripleSlots):
 
     since: Ints = field(default_factory=column)
     until: Ints = field(default_factory=column)
-    held: Ints = field(default_factory=lambda: NO_INTS)
+    held_rows: Ints = field(default_factory=lambda: NO_INTS)
     """all rows, once the batch has been entered"""
 
     @property
     def slots(self) -> Ints:
-        return self.held
+        return self.held_rows
 
     def release(self) -> None:
         """Free the rows that ended during the last batch."""
-        over = self.until[self.held] < FAR
-        gone, self.held = self.held[over], self.held[~over]
+        over = self.until[self.held_rows] < FAR
+        gone, self.held_rows = self.held_rows[over], self.held_rows[~over]
         if not gone.size:
             return
         slot_kernels.forget(self._table, self.terms, gone)
@@ -51,14 +51,14 @@ class IntervalRows(TripleSlots):
         )  # fmt: skip
         self._fill(new)
         self.added = added[:new]
-        self.held = np.concatenate([self.held, self.added])
+        self.held_rows = np.concatenate([self.held_rows, self.added])
         for positions, index in self.indexes.items():
             index.add(self.added, [self.terms[n, self.added] for n in positions])
 
     def renew(self) -> None:
         """Treat the whole content as added by the batch, at its first evaluation."""
-        self.since[self.held] = np.maximum(self.since[self.held], 0)
-        self.added = self.held[self.until[self.held] > 0]
+        self.since[self.held_rows] = np.maximum(self.since[self.held_rows], 0)
+        self.added = self.held_rows[self.until[self.held_rows] > 0]
 
     def is_new(self) -> Bools:
         """Return, by row, whether the batch added it."""
@@ -70,7 +70,7 @@ class IntervalRows(TripleSlots):
         """Return, by evaluation of the batch, whether a row began or ended."""
         found = np.zeros(count, bool)
         found[self.since[self.added]] = True
-        ends = self.until[self.held]
+        ends = self.until[self.held_rows]
         found[ends[ends < FAR]] = True
         return found
 

@@ -63,7 +63,7 @@ class JoinInput(Protocol):
         ...
 
 
-class HeldTriples(Protocol):
+class IndexedTriples(Protocol):
     """The triples of a window, by slot or row."""
 
     terms: Ints
@@ -77,7 +77,7 @@ class HeldTriples(Protocol):
 class WindowInput:
     """A triple pattern over the content of a window, with variable names and ids."""
 
-    held: HeldTriples
+    store: IndexedTriples
     terms: tuple[str | int, str | int, str | int]
 
     @cached_property
@@ -91,7 +91,7 @@ class WindowInput:
 
     def probe(self, bound: Bindings, size: int) -> Probe:
         known = [n for n, term in enumerate(self.terms) if not isinstance(term, str) or term in bound]
-        index = self.held.index(tuple(known))
+        index = self.store.index(tuple(known))
         groups, total = index.find([self._key(n, bound, size) for n in known], size)
         return Probe(index, groups, total)
 
@@ -101,7 +101,7 @@ class WindowInput:
         return self._same(members, [name for name in self.places if name not in bound])
 
     def column(self, name: str, members: Ints) -> Ints:
-        found: Ints = self.held.terms[self.places[name], members]
+        found: Ints = self.store.terms[self.places[name], members]
         return found
 
     def matching(self, slots: Ints) -> Ints:
@@ -109,7 +109,7 @@ class WindowInput:
         found = np.ones(slots.size, bool)
         for n, term in enumerate(self.terms):
             if not isinstance(term, str):
-                found &= self.held.terms[n, slots] == term
+                found &= self.store.terms[n, slots] == term
         same = self._same(slots, list(self.places))
         return slots[found if same is None else found & same]
 
@@ -122,7 +122,7 @@ class WindowInput:
         for name in names:
             for n in range(self.places[name] + 1, 3):
                 if self.terms[n] == name:
-                    equal = self.held.terms[n, members] == self.held.terms[self.places[name], members]
+                    equal = self.store.terms[n, members] == self.store.terms[self.places[name], members]
                     found = equal if found is None else found & equal
         return found
 

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.engine.native.token_scan import ZERO
 
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
 STRIDE = 32
-UNKNOWN, ASKED = -1, -2
+UNKNOWN, PENDING = -1, -2
 """Instead of the size of a text: it does not exist yet; it is being made."""
 POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
 
@@ -69,7 +69,7 @@ def longest(values: Ints, sizes: Ints, new: Ints) -> tuple[int, int]:
             if id >= 0:
                 size = sizes[id]
                 if size == UNKNOWN:
-                    sizes[id], new[count] = ASKED, id
+                    sizes[id], new[count] = PENDING, id
                     count += 1
                 most = max(most, size)
     return most, count

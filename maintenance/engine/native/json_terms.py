@@ -13,9 +13,9 @@ from freshkeeper.maintenance.engine.native.json_answers import UNKNOWN, longest
 from freshkeeper.maintenance.engine.native.spellings import END, NODE, URI
 from freshkeeper.maintenance.engine.native.token_scan import OPEN, UNDERSCORE
 
-BEYOND = bytes(64)
+PADDING = bytes(64)
 """Padding, because a copy may read past the end of a text."""
-ALIKE = re.compile(rb'("(?:[^"\\]++|\\[^uU])*+")(?:@([a-z0-9]+(?:-[a-z0-9]+)*)|\^\^<(.*)>)?', re.DOTALL)
+PLAIN_LITERAL = re.compile(rb'("(?:[^"\\]++|\\[^uU])*+")(?:@([a-z0-9]+(?:-[a-z0-9]+)*)|\^\^<(.*)>)?', re.DOTALL)
 """Matches literals whose content is the same in JSON as in N-Triples."""
 
 
@@ -59,15 +59,15 @@ class JsonTerms:
         self._put(new[iris], spans[iris] + (1, -2), URI)
         self._put(new[nodes], spans[nodes] + (2, -2), NODE)
         others = new[~iris & ~nodes]
-        texts = list(map(self._other, others.tolist(), self.dictionary.texts(others)))
+        texts = list(map(self._other_json, others.tolist(), self.dictionary.texts(others)))
         self._append(others, np.fromiter(map(len, texts), np.int64, len(texts)), b"".join(texts))
 
     def _put(self, ids: Ints, spans: Ints, kind: bytes) -> None:
         text = self.dictionary.spellings.joined(ids.size, kind, spans, END)
         self._append(ids, spans[:, 1] + len(kind + END), text)
 
-    def _other(self, id: int, spelling: bytes) -> bytes:
-        found = ALIKE.fullmatch(spelling)
+    def _other_json(self, id: int, spelling: bytes) -> bytes:
+        found = PLAIN_LITERAL.fullmatch(spelling)
         if found is None:
             return json.dumps(term_json(self.dictionary.term(id)), ensure_ascii=False).encode()
         value, language, datatype = found.groups()
@@ -79,8 +79,8 @@ class JsonTerms:
 
     def _append(self, ids: Ints, sizes: Ints, text: bytes) -> None:
         end = self._used + len(text)
-        if end + len(BEYOND) > self.heap.size:
-            self.heap = grown(self.heap, end + len(BEYOND))
+        if end + len(PADDING) > self.heap.size:
+            self.heap = grown(self.heap, end + len(PADDING))
         self.heap[self._used : end] = np.frombuffer(text, np.uint8)
         self.starts[ids], self.sizes[ids] = self._used + np.cumsum(sizes) - sizes, sizes
         self._used = end

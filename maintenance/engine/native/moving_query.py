@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.native.answer_columns import Groups, IdTriples, Triples
+from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, IdTriples, TemplateTriples
 from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.engine.native.columns import columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
 from freshkeeper.maintenance.engine.native.id_rows import IdRows, stacked
-from freshkeeper.maintenance.engine.native.interval_groups import grouped
+from freshkeeper.maintenance.engine.native.interval_groups import group_intervals
 from freshkeeper.maintenance.engine.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
 from freshkeeper.maintenance.engine.native.interval_rows import FAR
 from freshkeeper.maintenance.engine.native.join_inputs import Relation
 from freshkeeper.maintenance.engine.native.moving_window import EMPTY, MovingWindow
-from freshkeeper.maintenance.engine.native.native_plan import Plan, Terms
+from freshkeeper.maintenance.engine.native.native_plan import NativePlan, Terms
 from freshkeeper.maintenance.engine.native.plan_head import Grouping
-from freshkeeper.maintenance.engine.native.segments import Intervals, changed, present
+from freshkeeper.maintenance.engine.native.segments import Intervals, changed_rows, distinct_intervals
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
@@ -44,7 +44,7 @@ class MovingAnswers:
     """Computes the answers of batches of evaluations."""
 
     query: Query
-    plan: Plan
+    plan: NativePlan
     dictionary: Dictionary
     variables: tuple[str, ...]
     windows: Sequence[MovingWindow]
@@ -57,13 +57,15 @@ class MovingAnswers:
         head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
         plain = head.form is Form.SELECT and head.grouping is None
         self.projection = (*(self.variables if plain else self.plan.projection), *self.extra)
-        self.groups: Groups | None = None
+        self.groups: GroupRows | None = None
         if head.grouping:
             self.groups = self._grouped(head.grouping)
-        self.triples: Triples | None = None
+        self.triples: TemplateTriples | None = None
         if head.template:
-            self.triples = Triples(head.template, self.projection, self.dictionary)
-        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+            self.triples = TemplateTriples(head.template, self.projection, self.dictionary)
+        self._expressions = [
+            ExpressionEvaluator(each, prologue, self.dictionary, literals) for each in self.plan.expressions
+        ]
         inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
         self._join = IntervalJoin([*inputs, *self.relations], inputs)
         self._swapped: Sequence[Relation] | None = None
@@ -77,10 +79,10 @@ class MovingAnswers:
             window.begin_batch(ticks)
         found = self._solutions(self._swap())
         if self.groups is not None:
-            found = grouped(self.groups, found, -1 if self._begun else 0)
+            found = group_intervals(self.groups, found, -1 if self._begun else 0)
         self._begun = True
         if self.plan.head.distinct:
-            found = present(found)
+            found = distinct_intervals(found)
         at, places = self._streamed(found, ticks.size)
         rows = found.rows[:, places]
         if self.triples is None:
@@ -89,9 +91,9 @@ class MovingAnswers:
         marked = marked[:, np.argsort(marked[0], kind="stable")]
         return marked[0], marked[1:]
 
-    def _grouped(self, grouping: Grouping) -> Groups:
+    def _grouped(self, grouping: Grouping) -> GroupRows:
         keys = (*grouping.keys, *self.extra)
-        return Groups(replace(grouping, keys=keys), self.projection, (*self.variables, *self.extra), self.dictionary)
+        return GroupRows(replace(grouping, keys=keys), self.projection, (*self.variables, *self.extra), self.dictionary)
 
     def replace(self, relations: Sequence[Relation]) -> None:
         """Use other solutions of the static parts from the next batch on; safe from any thread."""
@@ -119,7 +121,7 @@ class MovingAnswers:
     def _streamed(self, found: Intervals, count: int) -> tuple[Ints, Ints]:
         if self.query.operator is Operator.RSTREAM:
             return found.at_each(count)
-        return changed(found, 1 if self.query.operator is Operator.ISTREAM else -1)
+        return changed_rows(found, 1 if self.query.operator is Operator.ISTREAM else -1)
 
     def _solutions(self, again: bool) -> Intervals:
         """Return the old and the new solutions; those that outlast the batch are kept for the next one.
@@ -130,7 +132,7 @@ class MovingAnswers:
         since = [np.full(self._members.shape[1], -1)]
         until = [np.zeros(self._members.shape[1], np.int64) if again else self._join.until(self._members)]
         for solutions in self._join.batch():
-            kept = tested(solutions, self._expressions)
+            kept = apply_expressions(solutions, self._expressions)
             values.append(stacked([kept.bound[name] for name in self.projection], kept.size))
             members.append(kept.members[: len(self._members)])
             since.append(kept.bound[SINCE])
@@ -181,7 +183,7 @@ class MovingQuery(BatchedQuery):
             pass
         return super().due()
 
-    def called(self) -> int | None:
+    def next_triggered(self) -> int | None:
         if not self._results and self.begun and Report.ON_WINDOW_CLOSE not in self.query.times.report:
             waiting = [w.calls() for w in self.moving.windows if not w.counts]
             self._watermark = 1 + max((int(calls[-1]) for calls in waiting if calls.size), default=0)

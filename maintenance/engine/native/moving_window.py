@@ -67,9 +67,9 @@ class MovingWindow:
         """Enter the arrivals of a batch and determine during which evaluations each row is held."""
         rows, waiting = self.rows, self.waiting
         rows.release()
-        rows.since[rows.held] = -1
+        rows.since[rows.held_rows] = -1
         places = self._moves(ticks)
-        rows.until[rows.held] = self._until(rows.latest[rows.held], ticks, places)
+        rows.until[rows.held_rows] = self._until(rows.latest[rows.held_rows], ticks, places)
         taken = self._consumed(ticks, places)
         came = None if waiting is None else waiting.part(0, taken)
         self._note_bounds(ticks, places, came)

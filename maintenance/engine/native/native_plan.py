@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.native.plan_head import Head, NotNativeError, read_head
+from freshkeeper.maintenance.engine.native.plan_head import NotNativeError, PlanHead, read_head
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted, blank_variable, names_in
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
@@ -55,7 +55,7 @@ class WindowPattern:
 
 
 @dataclass(frozen=True)
-class Expression:
+class PlanExpression:
     """A FILTER, or a BIND that sets `name`, over variables that every solution binds."""
 
     text: str
@@ -72,7 +72,7 @@ class StaticJoin:
     variables: tuple[str, ...]
     patterns: tuple[tuple[str, Terms], ...]
     """each with the IRI of its graph, "" for the default graph"""
-    expressions: tuple[Expression, ...]
+    expressions: tuple[PlanExpression, ...]
     """FILTERs on its solutions"""
 
 
@@ -95,7 +95,7 @@ class StaticPart:
         except NotNativeError:
             return None
         looked = [(e, tuple(sorted(all_variables([e])))) for e in filters]
-        expressions = tuple(Expression(e.text, names, None, _differ(e)) for e, names in looked)
+        expressions = tuple(PlanExpression(e.text, names, None, _differ(e)) for e, names in looked)
         return StaticJoin(self.variables, patterns, expressions)
 
     def sparql(self, prologue: str) -> str:
@@ -105,23 +105,23 @@ class StaticPart:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NativePlan:
     """The inputs of a join, and what is made of its solutions."""
 
     patterns: tuple[WindowPattern, ...]
     statics: tuple[StaticPart, ...]
-    expressions: tuple[Expression, ...]
+    expressions: tuple[PlanExpression, ...]
     """in order of evaluation"""
     projection: tuple[str, ...]
     """the variables that are kept of every solution"""
-    head: Head
+    head: PlanHead
     bound: frozenset[str] = frozenset()
     """the variables that windows and static parts always bind"""
     services: int = 0
     """the number of SERVICE blocks"""
 
 
-def plan_of(query: Query, graphs: Collection[str] = ()) -> Plan:
+def plan_of(query: Query, graphs: Collection[str] = ()) -> NativePlan:
     """Return the plan over static graphs of these names; raise NotNativeError with the reason if there is none."""
     if not query.windows:
         raise NotNativeError("it has no window and is evaluated only once")
@@ -135,7 +135,7 @@ class _Reader:
     """Sorts the elements of a group into the parts of a plan."""
 
     query: Query
-    head: Head
+    head: PlanHead
     graphs: Collection[str]
     patterns: list[WindowPattern] = field(default_factory=list)
     statics: list[Element] = field(default_factory=list)
@@ -149,7 +149,7 @@ class _Reader:
         """Number the windows, and find the window that patterns outside WINDOW blocks match."""
         merged = self.query.dataset.merged_windows
         windows = list(self.query.windows)
-        self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.is_named}
+        self.window_numbers: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.is_named}
         self.default = windows.index(merged[0]) if merged else None
         if len(merged) > 1:
             raise NotNativeError("several windows are merged into the default graph")
@@ -180,14 +180,14 @@ class _Reader:
             else:
                 raise NotNativeError(f"{_short(element)} depends on what windows bind", element)
 
-    def plan(self) -> Plan:
+    def plan(self) -> NativePlan:
         """Return the plan of everything that was read."""
         if not self.patterns:
             raise NotNativeError("no pattern matches a window")
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
         doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
         if unsure := doubtful if self.head.star else doubtful & all_variables(self.services):
-            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._named(min(unsure)))
+            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._first_occurrence(min(unsure)))
         expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
         if self.services and (computed or self.head.form is not Form.SELECT):
@@ -197,13 +197,13 @@ class _Reader:
             kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS))
         else:
             kept = self.head.needed
-        if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
-            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._named(unbound[0]))
+        if unbound := [name for name in (*kept, *self.head.output_variables) if name not in known | self._aggregates]:
+            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._first_occurrence(unbound[0]))
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
         parts = tuple(self._parts((frozenset(kept) | all_variables(self.services)).union(*looked)))
-        return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
+        return NativePlan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
 
-    def _named(self, name: str) -> Token | None:
+    def _first_occurrence(self, name: str) -> Token | None:
         """Return the first occurrence of a variable in the query."""
         items = self.query.tree.source.tokens.items
         return next((token for token in items if token.kind is TokenKind.VAR and token.text[1:] == name), None)
@@ -221,7 +221,7 @@ class _Reader:
         bound = bound_variables(e for e in block.inner if isinstance(e, TriplePattern))
         for element in block.inner:
             if isinstance(element, TriplePattern):
-                self._pattern(element, self.named[block.iri])
+                self._pattern(element, self.window_numbers[block.iri])
             elif isinstance(element, Filter) and all_variables([element]) <= bound:
                 self.looking.append(element)
             else:
@@ -231,7 +231,7 @@ class _Reader:
         for triple in element.triples:
             if any(isinstance(term, Path | Quoted) for term in triple):
                 raise NotNativeError(f"{_short(element)} is a path or contains a triple term", element)
-            s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+            s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
             self.patterns.append(WindowPattern(window, (s, p, o)))
 
     def _moves(self, element: Element) -> bool:
@@ -264,7 +264,7 @@ class _Reader:
             return new.isdisjoint(moving) and new.isdisjoint(later)
         return isinstance(element, GraphBlock)
 
-    def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
+    def _expressions(self, certain: frozenset[str]) -> Iterator[PlanExpression]:
         """Yield BINDs in their order, then FILTERs, then the expressions in SELECT."""
         computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
@@ -281,22 +281,26 @@ class _Reader:
                 looked = all_variables([element])
                 if not looked <= certain | computed:
                     raise NotNativeError(f"{_short(element)} uses a variable that not all solutions bind", element)
-                yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
+                yield PlanExpression(element.text, tuple(sorted(looked)), None, _differ(element))
         for name, text in self.head.computed:
             items = tokenize(text).items
             if _is_nondeterministic(items):
-                raise NotNativeError(f"?{name} is not a deterministic function of variables", self._named(name))
+                raise NotNativeError(
+                    f"?{name} is not a deterministic function of variables", self._first_occurrence(name)
+                )
             if not (looked := names_in(items)) <= certain | computed:
-                raise NotNativeError(f"?{name} uses a variable that not all solutions bind", self._named(name))
+                raise NotNativeError(
+                    f"?{name} uses a variable that not all solutions bind", self._first_occurrence(name)
+                )
             yield self._computed(f"BIND({text} AS ?{name})", looked, name, certain, computed)
 
     def _computed(
         self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
-    ) -> Expression:
+    ) -> PlanExpression:
         if name in certain | computed or name in all_variables(self.statics):
-            raise NotNativeError(f"?{name} is computed and also bound elsewhere", self._named(name))
+            raise NotNativeError(f"?{name} is computed and also bound elsewhere", self._first_occurrence(name))
         computed.add(name)
-        return Expression(text, tuple(sorted(looked)), name)
+        return PlanExpression(text, tuple(sorted(looked)), name)
 
     def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
         """Yield the static elements in connected parts: those that share variables stay together."""
@@ -329,7 +333,7 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
             for triple in element.triples:
                 if any(isinstance(term, Path | Quoted) for term in triple):
                     raise NotNativeError("it is more than a triple pattern")
-                s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+                s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
                 yield graph, (s, p, o)
         elif type(element) is GroupBlock or (type(element) is GraphBlock and element.iri is not None):
             yield from _plain(element.inner, element.iri or "" if isinstance(element, GraphBlock) else graph)
@@ -337,7 +341,7 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
             raise NotNativeError("it is more than a join")
 
 
-def _named(term: "str | Term") -> "str | Term":
+def _position_name(term: "str | Term") -> "str | Term":
     if isinstance(term, str) and term.startswith("_:"):
         return blank_variable(term)
     return term

@@ -10,27 +10,27 @@ from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.construct import solutions_text
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
-from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.local_query import LocalQuery
-from freshkeeper.maintenance.engine.native.answer_columns import Groups, Triples
-from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, TemplateTriples
+from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, PartialSolutions
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, firsts, stacked, without
+from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, bag_difference, first_occurrences, stacked
 from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.engine.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
-from freshkeeper.maintenance.engine.native.native_plan import Plan, WindowPattern
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, slot_contents
+from freshkeeper.maintenance.engine.native.native_plan import NativePlan, WindowPattern
+from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
 from freshkeeper.maintenance.engine.native.solution_table import SolutionTable
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.static_parts import relations
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
-from freshkeeper.maintenance.engine.r2s import Answers, Streamer
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.engine.window_dataset import Graphs
-from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.engine.window_kinds import window_state
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -41,13 +41,13 @@ class NativeAnswers:
     """Solutions that are kept up to date with the windows, and what R2S selects from them."""
 
     query: Query
-    plan: Plan
-    contents: Sequence[Content]
+    plan: NativePlan
+    contents: Sequence[WindowState]
     static: StaticGraphs
     dictionary: Dictionary
     variables: tuple[str, ...] = ()
     errors: int = 0
-    tells_all: bool = False
+    keep_full_result: bool = False
     """return all answers, because R2S compares terms that a saved state contains"""
     _gained: list[Ints] = field(default_factory=list)
     _lost: list[Ints] = field(default_factory=list)
@@ -56,21 +56,23 @@ class NativeAnswers:
     def __post_init__(self) -> None:
         """Solve the static parts and set up the join of the windows with them."""
         head = self.plan.head
-        self.variables = self.variables or shown(self.query)
+        self.variables = self.variables or output_variables(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
         self._projection = self.variables if plain else self.plan.projection
-        self._groups: Groups | None = None
+        self._groups: GroupRows | None = None
         if head.grouping:
-            self._groups = Groups(head.grouping, self._projection, self.variables, self.dictionary)
-        self._triples: Triples | None = None
+            self._groups = GroupRows(head.grouping, self._projection, self.variables, self.dictionary)
+        self._triples: TemplateTriples | None = None
         if head.template:
-            self._triples = Triples(head.template, self._projection, self.dictionary)
-        held = [slots_of(content) for content in self.contents]
+            self._triples = TemplateTriples(head.template, self._projection, self.dictionary)
+        held = [column_store(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
-        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        self._expressions = [
+            ExpressionEvaluator(each, prologue, self.dictionary, literals) for each in self.plan.expressions
+        ]
         self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
         self._swapped: Sequence[Relation] | None = None
         self.dictionary.hold(self._mark)
@@ -79,13 +81,13 @@ class NativeAnswers:
     @property
     def operator(self) -> Operator:
         """The R2S operator that is applied here, to columns."""
-        return Operator.RSTREAM if self.tells_all else self.query.operator
+        return Operator.RSTREAM if self.keep_full_result else self.query.operator
 
-    def apply(self, content: Content, move: Move) -> None:
+    def apply(self, content: WindowState, move: WindowMove) -> None:
         """Update the solutions after a window has moved."""
         if not move.changed:
             return
-        held = slots_of(content)
+        held = column_store(content)
         self._lose(*self.table.drop(held))
         self._gain(self._join.arrived(held))
 
@@ -107,22 +109,22 @@ class NativeAnswers:
         self._lose(*self.table.clear())
         self._gain(self._join.all())
 
-    def _gain(self, found: Iterable[Solutions]) -> None:
+    def _gain(self, found: Iterable[PartialSolutions]) -> None:
         for solutions in found:
-            kept = tested(solutions, self._expressions)
+            kept = apply_expressions(solutions, self._expressions)
             values = stacked([kept.bound[name] for name in self.table.variables], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
         del now, evaluator, functions
         self._swap()
         if self.plan.head.form is Form.ASK:
-            return Answers([self.table.size > 0])
+            return AnswerBag([self.table.size > 0])
         rows = self._streamed()
         if self.plan.head.form is Form.CONSTRUCT:
-            return Answers(self._triples.of(rows) if self._triples else [])
-        return Answers(IdRows(rows, self.dictionary))
+            return AnswerBag(self._triples.of(rows) if self._triples else [])
+        return AnswerBag(IdRows(rows, self.dictionary))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Return no fetch jobs: there is no SERVICE."""
@@ -138,7 +140,7 @@ class NativeAnswers:
     def leave(self) -> None:
         """Do nothing: nothing is shared."""
 
-    def emit(self, streamed: Answers) -> Answers:
+    def emit(self, streamed: AnswerBag) -> AnswerBag:
         """Return the answers as they are: CONSTRUCT has made its triples already."""
         return streamed
 
@@ -156,7 +158,7 @@ class NativeAnswers:
             gained, lost = (np.concatenate([none, *each], axis=1) for each in (self._gained, self._lost))
             self._gained, self._lost = [], []
         left, right = (gained, lost) if operator is Operator.ISTREAM else (lost, gained)
-        return left[:, without(left, right)]
+        return left[:, bag_difference(left, right)]
 
     @property
     def _compares_rows(self) -> bool:
@@ -168,9 +170,9 @@ class NativeAnswers:
             rows = self.table.values.copy()
         else:
             rows = self._groups.rows(self.table.values)
-        return rows[:, firsts(rows)] if self.plan.head.distinct else rows
+        return rows[:, first_occurrences(rows)] if self.plan.head.distinct else rows
 
-    def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
+    def _table(self, holders: Sequence[ColumnWindowStore]) -> SolutionTable:
         return SolutionTable(self._projection, holders)
 
     def _lose(self, values: Ints, noted: Ints) -> None:
@@ -182,7 +184,7 @@ class NativeAnswers:
         if self.operator is not Operator.RSTREAM and not self._compares_rows and values.shape[1]:
             where.append(values)
 
-    def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
+    def _input(self, pattern: WindowPattern, held: Sequence[ColumnWindowStore]) -> WindowInput:
         return WindowInput(held[pattern.window], self.dictionary.pattern(pattern.terms))
 
     def _mark(self, live: Bools) -> None:
@@ -196,7 +198,7 @@ class NativeAnswers:
 
 def native_query(
     query: Query,
-    plan: Plan,
+    plan: NativePlan,
     graphs: Graphs,
     start: int,
     name: str,
@@ -208,41 +210,43 @@ def native_query(
     counts = plan.head.grouping is None or plan.head.grouping.counts
     if counts and moves_with_elements(query) and not tells_all:
         return _moving_query(query, plan, graphs, start, name, dictionary)
-    contents, static = slot_contents(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
-    answers = NativeAnswers(query, plan, contents, static, dictionary, tells_all=tells_all)
-    return continuous(answers, graphs, start, name)
+    contents, static = column_windows(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
+    answers = NativeAnswers(query, plan, contents, static, dictionary, keep_full_result=tells_all)
+    return query_of_answers(answers, graphs, start, name)
 
 
-def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
+def query_of_answers(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
     """Create the query that runs these answers."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
-    if query.form is not Form.ASK and not answers.tells_all:
-        found.streamer = Streamer(Operator.RSTREAM)  # R2S has been applied to columns already
+    if query.form is not Form.ASK and not answers.keep_full_result:
+        found.streamer = R2SStream(Operator.RSTREAM)  # R2S has been applied to columns already
     return found
 
 
 def _moving_query(
-    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+    query: Query, plan: NativePlan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> MovingQuery:
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
     static = StaticGraphs.of(graphs, dictionary)
-    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, relations(query, plan.statics, static))
+    moving = MovingAnswers(
+        query, plan, dictionary, output_variables(query), windows, relations(query, plan.statics, static)
+    )
     static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
-    contents = [content_of(window, start) for window in query.windows]
+    contents = [window_state(window, start) for window in query.windows]
     nothing = LocalQuery(query)
     return MovingQuery(
         query, contents, nothing, graphs, start, name, follow=lambda *_: None, dictionary=dictionary, moving=moving
     )
 
 
-def slots_of(content: Content) -> HeldSlots:
+def column_store(content: WindowState) -> ColumnWindowStore:
     """Return the column store of a native query's window."""
-    assert isinstance(content.held, HeldSlots)
-    return content.held
+    assert isinstance(content.store, ColumnWindowStore)
+    return content.store
 
 
-def shown(query: Query) -> tuple[str, ...]:
+def output_variables(query: Query) -> tuple[str, ...]:
     """Return the visible variables in the SPARQL library's order; for CONSTRUCT those that R2S compares."""
     constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
     if constructs:

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.native import json_answers
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.id_rows import IdRows
 from freshkeeper.maintenance.engine.native.json_answers import MILLION, STRIDE
-from freshkeeper.maintenance.engine.native.json_terms import BEYOND, JsonTerms
+from freshkeeper.maintenance.engine.native.json_terms import PADDING, JsonTerms
 from freshkeeper.maintenance.engine.native.token_scan import words_of
 
 LONGEST_SHARE, LONGEST_AGE = 10, 20
@@ -43,7 +43,7 @@ class JsonAnswers:
         pieces, piece = _pieces(variables)
         answer = len(variables) * longest + int(piece[-1]) + LONGEST_SHARE + LONGEST_AGE + STRIDE
         room = len(head) + CHUNK
-        if self._out.size < (most := room + answer + len(tail) + len(BEYOND)):
+        if self._out.size < (most := room + answer + len(tail) + len(PADDING)):
             self._out = np.empty(most, np.uint8)
         out, terms, first, at = self._out, self.terms, 0, len(head)
         out[:at] = np.frombuffer(head, np.uint8)
@@ -66,7 +66,7 @@ def _pieces(variables: Sequence[str]) -> tuple[Bytes, Ints]:
     names = [f"{json.dumps(name)}: " for name in variables]
     texts = [*PIECES, *(before + name for name in names for before in (PIECES[0], BETWEEN))]
     pieces = [text.encode() for text in texts]
-    return np.frombuffer(b"".join([*pieces, BEYOND]), np.uint8), np.cumsum([0, *map(len, pieces)])
+    return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8), np.cumsum([0, *map(len, pieces)])
 
 
 def _shares(probabilities: Floats) -> Ints:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, Triple
 
-from freshkeeper.maintenance.engine.construct import MARK, Template
-from freshkeeper.maintenance.engine.evaluator import OWN
+from freshkeeper.maintenance.engine.construct import VARIABLE_PREFIX, ConstructTemplate
+from freshkeeper.maintenance.engine.evaluator import CUSTOM_FUNCTION_CALL
 from freshkeeper.maintenance.query.aggregation_order import ORDER_DEPENDENT
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
@@ -59,12 +59,12 @@ class Grouping:
 
 
 @dataclass(frozen=True)
-class Head:
+class PlanHead:
     """The parts of a query around its pattern."""
 
     form: Form
     star: bool
-    shown: tuple[str, ...] = ()
+    output_variables: tuple[str, ...] = ()
     """variables of SELECT, or of the template of CONSTRUCT"""
     computed: tuple[tuple[str, str], ...] = ()
     """names and texts of the expressions in SELECT"""
@@ -76,16 +76,16 @@ class Head:
     def needed(self) -> tuple[str, ...]:
         """The variables that must be kept of every solution."""
         if self.grouping is None:
-            return self.shown
+            return self.output_variables
         made_of = (one.variable for one in self.grouping.aggregates if one.variable is not None)
         return tuple(dict.fromkeys([*self.grouping.keys, *made_of]))
 
 
-def read_head(query: Query) -> Head:
+def read_head(query: Query) -> PlanHead:
     """Return the head of a query; raise NotNativeError if the native evaluator does not support it."""
     if query.form is Form.DESCRIBE:
         raise NotNativeError("it is a DESCRIBE")
-    if OWN.search(query.sparql):
+    if CUSTOM_FUNCTION_CALL.search(query.sparql):
         raise NotNativeError("it uses the timestamps of elements")
     tree = query.tree
     for token in tree.tail:
@@ -94,19 +94,19 @@ def read_head(query: Query) -> Head:
     if query.form is Form.CONSTRUCT:
         return _construct(query, tree)
     if query.form is Form.ASK:
-        return Head(query.form, star=False)
+        return PlanHead(query.form, star=False)
     return _select(tree)
 
 
-def _select(tree: Select) -> Head:
+def _select(tree: Select) -> PlanHead:
     if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
         raise NotNativeError("it is REDUCED", tree.distinct)
     shown, distinct = tuple(tree.columns), tree.distinct is not None
     if tree.aggregated:
-        return Head(Form.SELECT, False, shown, (), distinct, _grouping(tree))
+        return PlanHead(Form.SELECT, False, shown, (), distinct, _grouping(tree))
     text = tree.source.tokens.text
     computed = tuple((name, text[made[0].start : made[-1].end]) for name, made in tree.columns.items() if made)
-    return Head(Form.SELECT, tree.star, shown, computed, distinct)
+    return PlanHead(Form.SELECT, tree.star, shown, computed, distinct)
 
 
 def _grouping(tree: Select) -> Grouping:
@@ -142,14 +142,14 @@ def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
     raise NotNativeError(f"?{name} is not {', '.join(FUNCTIONS)} of a variable, nor COUNT(*)", made[0])
 
 
-def _construct(query: Query, tree: Select) -> Head:
-    template = Template.of(query)
+def _construct(query: Query, tree: Select) -> PlanHead:
+    template = ConstructTemplate.of(query)
     if template is None or tree.aggregated:
         raise NotNativeError("its CONSTRUCT has no template, or groups")
     if any(isinstance(term, BlankNode | Triple) for triple in template.triples for term in triple):
         raise NotNativeError("its template has blank nodes or triple terms")
     named = tuple(dict.fromkeys(_variables(template.triples)))
-    return Head(query.form, query.operator is not Operator.RSTREAM, named, template=template.triples)
+    return PlanHead(query.form, query.operator is not Operator.RSTREAM, named, template=template.triples)
 
 
 def _variables(triples: Sequence[Triple]) -> Iterator[str]:
@@ -162,4 +162,4 @@ def _variables(triples: Sequence[Triple]) -> Iterator[str]:
 def template_variable(term: object) -> str | None:
     """Return the variable that a term of a template stands for, or None."""
     value = getattr(term, "value", "")
-    return value.removeprefix(MARK) if value.startswith(MARK) else None
+    return value.removeprefix(VARIABLE_PREFIX) if value.startswith(VARIABLE_PREFIX) else None

@@ -7,7 +7,7 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Ints, Kinds, Words
 from freshkeeper.maintenance.engine.native import token_scan
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.token_scan import OTHER, PAD, words_of
+from freshkeeper.maintenance.engine.native.token_scan import NOT_UNDERSTOOD, PAD, words_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,5 +34,5 @@ class ScannedLines:
     def terms(self, dictionary: Dictionary) -> Ints:
         """Return the ids of subject, predicate and object, a row each; mark lines with invalid terms as OTHER."""
         ids = dictionary.encode_spans(self.words, self.starts.ravel(), self.sizes.ravel()).reshape(4, -1)
-        self.kinds[(ids < 0).any(axis=0)] = OTHER
+        self.kinds[(ids < 0).any(axis=0)] = NOT_UNDERSTOOD
         return ids[:3]

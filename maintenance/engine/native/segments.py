@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
-from freshkeeper.maintenance.engine.native.id_rows import numbered
+from freshkeeper.maintenance.engine.native.id_rows import number_columns
 from freshkeeper.maintenance.engine.native.interval_rows import FAR
 
 
@@ -55,7 +55,7 @@ class Segments:
 
 def segments(found: Intervals, weights: Ints) -> Segments:
     """Return the sums of weights (weights × rows) over equal rows, as a step function of time."""
-    numbers, _ = numbered(found.rows)
+    numbers, _ = number_columns(found.rows)
     # Every interval adds its weight at `since` and subtracts it at `until`. Sorted by row and time, the running sums
     # within a row are its totals.
     ending = np.flatnonzero(found.until < FAR)
@@ -79,14 +79,14 @@ def segments(found: Intervals, weights: Ints) -> Segments:
     return Segments(places[starts], since, until, running - before, change)
 
 
-def present(found: Intervals) -> Intervals:
+def distinct_intervals(found: Intervals) -> Intervals:
     """Return each distinct row once, with the intervals during which any of its occurrences holds."""
     parts = segments(found, np.ones((1, len(found)), np.int64))
     there = np.flatnonzero(parts.totals[0] > 0)
     return Intervals(found.rows[:, parts.first[there]], parts.since[there], parts.until[there])
 
 
-def changed(found: Intervals, sign: int) -> tuple[Ints, Ints]:
+def changed_rows(found: Intervals, sign: int) -> tuple[Ints, Ints]:
     """Return evaluation and position of every row that came (sign 1) or went (sign −1), comparing bags."""
     parts = segments(found, np.ones((1, len(found)), np.int64))
     times = np.where(parts.since >= 0, np.maximum(sign * parts.change[0], 0), 0)

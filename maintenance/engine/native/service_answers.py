@@ -14,15 +14,15 @@ from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, firsts, numbered, stacked
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, first_occurrences, number_columns, stacked
 from freshkeeper.maintenance.engine.native.native_query import NativeAnswers
 from freshkeeper.maintenance.engine.native.solution_table import SolutionTable
-from freshkeeper.maintenance.engine.native.view_columns import Expansion, ViewColumns
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
-from freshkeeper.maintenance.engine.r2s import Answers
-from freshkeeper.maintenance.engine.service_join.from_view import FromView
+from freshkeeper.maintenance.engine.native.view_columns import ServiceExpansion, ViewColumns
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.r2s import AnswerBag
+from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.window_content import FOREVER, NEVER, Content
+from freshkeeper.maintenance.engine.window_content import FOREVER, NEVER, WindowState
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.policies import base
@@ -32,7 +32,7 @@ from freshkeeper.policies import base
 class NativeService:
     """One SERVICE pattern: the solutions that its view has been told about, and the view's rows for them."""
 
-    service: FromView
+    service: CachedService
     dictionary: Dictionary
     table: SolutionTable = field(init=False)
     by_sn: GroupIndex | None = None
@@ -43,7 +43,7 @@ class NativeService:
     _unknown: list[int] = field(default_factory=list)
     _released: int = 0
     _gone: list[tuple[Ints, Ints]] = field(default_factory=list)
-    _looked: tuple[Ints, Ints] = field(init=False)
+    _offered: tuple[Ints, Ints] = field(init=False)
 
     def __post_init__(self) -> None:
         view = self.service.view
@@ -60,8 +60,8 @@ class NativeService:
 
     def prepare(self, rows: Ints, until: Ints) -> ServiceView:
         """Offer these solutions, which hold until `until`, as demand for the next evaluation of the view."""
-        self._looked = rows, until
-        self.service.stage(self._feed)
+        self._offered = rows, until
+        self.service.set_demand(self._feed)
         return self.service.view
 
     def lose(self, noted: Ints) -> None:
@@ -84,12 +84,12 @@ class NativeService:
         self.columns.follow(self.service.view.evaluation, self._unknown)
         self._unknown.clear()
 
-    def expand(self, slots: Ints) -> Expansion:
+    def expand(self, slots: Ints) -> ServiceExpansion:
         """Return the view's rows for solutions with these lookup keys, under the names of this query."""
         found = self.columns.expand(slots, self.service.marks)
         return replace(found, columns={self._names[name]: ids for name, ids in found.columns.items()})
 
-    def wholes(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
+    def key_freshness(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
         """Return the probability that all entries of each lookup key are fresh, and the age of the oldest."""
         manager, join = self.service.view.manager, self.service.view.evaluation.join
         place = np.searchsorted(join.sns, sns)
@@ -107,7 +107,7 @@ class NativeService:
 
     def _feed(self, now: int) -> tuple[Ints, Ints]:
         """Return the demand that is new or holds longer than the view knew, as arrival times and slots."""
-        span, (fed, slots), (rows, until) = self.service.view.manager.window.range, self.notes, self._looked
+        span, (fed, slots), (rows, until) = self.service.view.manager.window.range, self.notes, self._offered
         # Same arrival time as in ServiceView._arrivals: the mapping leaves the manager's window at `until`, and never
         # arrives in the future.
         end = np.minimum(now, np.maximum(until - span, now - span + 1)) + span
@@ -140,7 +140,7 @@ class NativeService:
             self._released = view.released
         places = [table.variables.index(name) for name in self.service.part.sn]
         ids = table.values[places][:, rows]
-        numbers, most = numbered(ids)
+        numbers, most = number_columns(ids)
         each = np.empty(most, np.int64)
         each[numbers] = np.arange(rows.size)
         sns = list(map(tuple, ids[:, each].T.tolist()))
@@ -155,10 +155,10 @@ class NativeService:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedAnswers:
     """Answers, and the cached entries that they are made of."""
 
-    shown: Ints
+    output: Ints
     """variables × answers"""
     srs: Ints
     """slots of entries, SERVICE patterns × answers"""
@@ -174,16 +174,16 @@ class NativeServiceAnswers(NativeAnswers):
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         del evaluator, functions
         self._swap()
-        rows = self._looked(now)
+        rows = self._demand_candidates(now)
         until = self._until(rows)
         return [service.prepare(rows, until) for service in self.services]
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
         del evaluator, functions
         self.errors = sum(service.service.view.evaluation.record.errors for service in self.services)
         for service in self.services:
             service.follow()
-        return self._compared(now)
+        return self._current_answers(now)
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
@@ -191,7 +191,7 @@ class NativeServiceAnswers(NativeAnswers):
         self._swap()
         lasts = [service.service.view.store.last for service in self.services]
         told = [service for service, last in zip(self.services, lasts, strict=True) if now in (done, last)]
-        rows = self._looked(now)
+        rows = self._demand_candidates(now)
         views = [service.prepare(rows, self._until(rows)) for service in told]
         return [view for view in views if now == view.store.last]
 
@@ -199,21 +199,21 @@ class NativeServiceAnswers(NativeAnswers):
         for service in self.services:
             service.leave()
 
-    def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
+    def _table(self, holders: Sequence[ColumnWindowStore]) -> SolutionTable:
         needed = frozenset(self._projection).union(
             *(service.service.variables for service in self.services),
             *(service.service.part.sn for service in self.services),
             *(expression.variables for expression in self.plan.expressions),
         )
-        table = self._made(tuple(sorted(self.plan.bound & needed)), holders)
+        table = self._create_table(tuple(sorted(self.plan.bound & needed)), holders)
         for number, service in enumerate(self.services):
             service.table, service.number = table, number
         return table
 
-    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> SolutionTable:
+    def _create_table(self, variables: tuple[str, ...], holders: Sequence[ColumnWindowStore]) -> SolutionTable:
         return SolutionTable(variables, holders, 2 * len(self.services))
 
-    def _looked(self, now: int) -> Ints:
+    def _demand_candidates(self, now: int) -> Ints:
         """Return the solutions that may be new to a view, or hold longer than it knows."""
         del now
         return np.arange(self.table.size)
@@ -226,14 +226,14 @@ class NativeServiceAnswers(NativeAnswers):
     def _until(self, rows: Ints) -> Ints:
         """Return when each solution ends: with the first of its triples to leave a window."""
         found = np.full(rows.size, FOREVER, np.int64)
-        contents: dict[int, Content] = {id(content.held): content for content in self.contents}
+        contents: dict[int, WindowState] = {id(content.store): content for content in self.contents}
         for held, slots in zip(self.table.holders, self.table.slots, strict=True):
             lasts = contents[id(held)].expiry(0)
             if lasts != FOREVER:
                 found = np.minimum(found, held.latest[slots[rows]] + lasts)
         return found
 
-    def _joined(self, solutions: Ints) -> "Joined":
+    def _joined(self, solutions: Ints) -> "JoinedAnswers":
         """Join some solutions with the views."""
         bound = {name: ids[solutions] for name, ids in zip(self.table.variables, self.table.values, strict=True)}
         slots = [service.notes[1][solutions] for service in self.services]
@@ -255,7 +255,7 @@ class NativeServiceAnswers(NativeAnswers):
                 bound = {name: ids[kept] for name, ids in bound.items()}
                 srs, solutions = srs[:, kept], solutions[kept]
         shown = stacked([bound[name] for name in self._projection], solutions.size)
-        return Joined(shown if self._groups else self._with_blanks(shown), srs, solutions)
+        return JoinedAnswers(shown if self._groups else self._with_blanks(shown), srs, solutions)
 
     def _with_blanks(self, shown: Ints) -> Ints:
         """Turn the IRIs that stand for blank nodes of sources back into blank nodes."""
@@ -264,7 +264,7 @@ class NativeServiceAnswers(NativeAnswers):
                 shown[shown == travelling] = blank
         return shown
 
-    def _sure(self, now: int, srs: Ints) -> tuple[Floats, Ints]:
+    def _freshness(self, now: int, srs: Ints) -> tuple[Floats, Ints]:
         """Return freshness and age of answers made of these entries, one row per pattern."""
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], NEVER)
         for service, each in zip(self.services, srs, strict=True):
@@ -272,20 +272,20 @@ class NativeServiceAnswers(NativeAnswers):
             sure, age = sure * join.copies[each], np.maximum(age, ages(now, join.refreshed[each]))
         return sure, age
 
-    def _compared(self, now: int) -> Answers:
+    def _current_answers(self, now: int) -> AnswerBag:
         """Return all answers; with DISTINCT the freshest of each."""
         found = self._joined(np.arange(self.table.size))
-        rows, sure, age = self._once(found.shown, *self._sure(now, found.srs))
-        return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
+        rows, sure, age = self._sort_and_merge(found.output, *self._freshness(now, found.srs))
+        return AnswerBag(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
-    def _once(self, rows: Ints, sure: Floats, age: Ints) -> tuple[Ints, Floats, Ints]:
+    def _sort_and_merge(self, rows: Ints, sure: Floats, age: Ints) -> tuple[Ints, Floats, Ints]:
         """Sort answers by freshness if they will be compared; with DISTINCT keep the freshest of each."""
         distinct = self.plan.head.distinct
         if distinct or self.operator is not Operator.RSTREAM:
             order = np.lexsort((age, -sure))
             rows, sure, age = rows[:, order], sure[order], age[order]
         if distinct:
-            kept = firsts(rows)
+            kept = first_occurrences(rows)
             rows, sure, age = rows[:, kept], sure[kept], age[kept]
         return rows, sure, age
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Floats, Ints, spread
-from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, without
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, bag_difference
 from freshkeeper.maintenance.engine.native.indexed_rows import IndexedRows
 from freshkeeper.maintenance.engine.native.indexed_solutions import IndexedSolutions
-from freshkeeper.maintenance.engine.native.native_query import slots_of
+from freshkeeper.maintenance.engine.native.native_query import column_store
 from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers, ages
 from freshkeeper.maintenance.engine.native.view_columns import ViewChanges
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
-from freshkeeper.maintenance.engine.r2s import Answers
-from freshkeeper.maintenance.engine.window_content import FOREVER, Content
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.r2s import AnswerBag
+from freshkeeper.maintenance.engine.window_content import FOREVER, WindowState
 from freshkeeper.maintenance.query.model import Operator
 
 SPREAD = np.int64(-7046029254386353131)
@@ -33,7 +33,7 @@ class ServiceChanges(NativeServiceAnswers):
     """A query with SERVICE patterns whose R2S operator selects what came or went."""
 
     solutions: IndexedSolutions = field(init=False)
-    _overdue: "Overdue" = field(init=False)
+    _overdue: "OverdueSolutions" = field(init=False)
     _lost: list[Ints] = field(default_factory=list)
     """answers that have gone since the last evaluation"""
     _changes: list[ViewChanges] = field(default_factory=list)
@@ -52,19 +52,22 @@ class ServiceChanges(NativeServiceAnswers):
             self._changes.append(ViewChanges())
             service.columns.listeners.append(self._changes[-1])
 
-    def apply(self, content: Content, move: Move) -> None:
+    def apply(self, content: WindowState, move: WindowMove) -> None:
         super().apply(content, move)
-        self.solutions.renewed(slots_of(content))
+        self.solutions.renewed(column_store(content))
 
-    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> IndexedSolutions:
-        self.solutions, self._overdue = IndexedSolutions(variables, holders, 2 * len(self.services) + 1), Overdue()
+    def _create_table(self, variables: tuple[str, ...], holders: Sequence[ColumnWindowStore]) -> IndexedSolutions:
+        self.solutions, self._overdue = (
+            IndexedSolutions(variables, holders, 2 * len(self.services) + 1),
+            OverdueSolutions(),
+        )
         return self.solutions
 
     def _lose(self, values: Ints, noted: Ints) -> None:
         super()._lose(values, noted)
         self._drop(noted[-1])
 
-    def _looked(self, now: int) -> Ints:
+    def _demand_candidates(self, now: int) -> Ints:
         if all(content.expiry(0) == FOREVER for content in self.contents):
             return self.solutions.rows.numbers
         overdue = self._overdue.at(now, self.solutions.rows.there)
@@ -74,12 +77,12 @@ class ServiceChanges(NativeServiceAnswers):
         self._overdue.add(self._until(touched), touched)
         return touched
 
-    def _compared(self, now: int) -> Answers:
+    def _current_answers(self, now: int) -> AnswerBag:
         changed = self._changed()
         self._drop(changed)
         found = self._joined(changed)
-        hashes = hashed(found.shown)
-        came = self._answers.add(np.concatenate([found.shown, found.srs, found.solutions[None], hashes[None]]))
+        hashes = column_hashes(found.output)
+        came = self._answers.add(np.concatenate([found.output, found.srs, found.solutions[None], hashes[None]]))
         lost = np.concatenate([self._answers.columns[:, :0], *self._lost], axis=1)
         self._lost = []
         there = self._answers.having(self._answers.width - 1, np.unique(np.concatenate([hashes, lost[-1]])))
@@ -93,18 +96,18 @@ class ServiceChanges(NativeServiceAnswers):
             self._last = now, [(join.copies, join.refreshed.copy()) for join in joins]
         return streamed
 
-    def _streamed_of(self, now: int, present: Ints, past: Ints) -> Answers:
+    def _streamed_of(self, now: int, present: Ints, past: Ints) -> AnswerBag:
         shown, end = len(self.variables), len(self.variables) + len(self.services)
         if self.query.operator is Operator.ISTREAM:
-            left, other, (sure, age) = present, past, self._sure(now, present[shown:end])
+            left, other, (sure, age) = present, past, self._freshness(now, present[shown:end])
         else:
-            left, other, (sure, age) = past, present, self._were_sure(past[shown:end])
-        rows, sure, age = self._once(left[:shown], sure, age)
-        others, _, _ = self._once(other[:shown], np.ones(other.shape[1]), np.zeros(other.shape[1], np.int64))
-        kept = without(rows, others)
-        return Answers(IdRows(rows[:, kept], self.dictionary), FreshnessColumns(sure[kept], age[kept]))
+            left, other, (sure, age) = past, present, self._previous_freshness(past[shown:end])
+        rows, sure, age = self._sort_and_merge(left[:shown], sure, age)
+        others, _, _ = self._sort_and_merge(other[:shown], np.ones(other.shape[1]), np.zeros(other.shape[1], np.int64))
+        kept = bag_difference(rows, others)
+        return AnswerBag(IdRows(rows[:, kept], self.dictionary), FreshnessColumns(sure[kept], age[kept]))
 
-    def _were_sure(self, srs: Ints) -> tuple[Floats, Ints]:
+    def _previous_freshness(self, srs: Ints) -> tuple[Floats, Ints]:
         """Return what `_sure` returned at the last evaluation."""
         now, views = self._last or (0, [(np.empty(0), NO_INTS)] * len(self.services))
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
@@ -114,8 +117,8 @@ class ServiceChanges(NativeServiceAnswers):
 
     def _changed(self) -> Ints:
         """Return the solutions that are new, and those whose entries or edges have changed."""
-        found = [NO_INTS, *self.solutions.came]
-        self.solutions.came.clear()
+        found = [NO_INTS, *self.solutions.added]
+        self.solutions.added.clear()
         for service, changes in zip(self.services, self._changes, strict=True):
             sns, srs = changes.take()
             rows = service.service.view.manager.graph.by_sr
@@ -139,7 +142,7 @@ class ServiceChanges(NativeServiceAnswers):
 
 
 @dataclass(eq=False)
-class Overdue:
+class OverdueSolutions:
     """Solutions that are present although they should have ended, as when one window moves less often than another."""
 
     _waiting: list[tuple[int, int, Ints, Ints]] = field(default_factory=list)
@@ -171,7 +174,7 @@ class Overdue:
         self._added += 1
 
 
-def hashed(rows: Ints) -> Ints:
+def column_hashes(rows: Ints) -> Ints:
     """Return a hash for each column of a matrix."""
     found = np.zeros(rows.shape[1], np.int64)
     for ids in rows:

@@ -10,9 +10,9 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, without
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, bag_difference
 from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers
-from freshkeeper.maintenance.engine.r2s import Answers
+from freshkeeper.maintenance.engine.r2s import AnswerBag
 from freshkeeper.maintenance.engine.window_content import NEVER
 from freshkeeper.maintenance.query.model import Operator
 
@@ -23,24 +23,24 @@ class ServiceGroups(NativeServiceAnswers):
 
     _earlier: tuple[Ints, Floats, Ints] | None = None
 
-    def _compared(self, now: int) -> Answers:
+    def _current_answers(self, now: int) -> AnswerBag:
         found = self._joined(np.arange(self.table.size))
         assert self._groups is not None
-        rows, members = self._groups.rows(found.shown), self._groups.members(found.shown)
+        rows, members = self._groups.rows(found.output), self._groups.members(found.output)
         sure, age = np.ones(rows.shape[1]), np.full(rows.shape[1], NEVER)
         for service in self.services:
             sn = np.where(members >= 0, service.notes[1][found.solutions[members]] if found.solutions.size else -1, -1)
             one_sure, one_age = self._freshness_from(service, now, sn)
             sure, age = sure * one_sure, np.maximum(age, one_age)
-        rows, sure, age = self._once(self._with_blanks(rows), sure, age)
+        rows, sure, age = self._sort_and_merge(self._with_blanks(rows), sure, age)
         if self.operator is not Operator.RSTREAM:
             present = rows, sure, age
             before = self._earlier or (rows[:, :0], sure[:0], age[:0])
             self._earlier = present
             selected, other = (present, before) if self.operator is Operator.ISTREAM else (before, present)
-            kept = without(selected[0], other[0])
+            kept = bag_difference(selected[0], other[0])
             rows, sure, age = selected[0][:, kept], selected[1][kept], selected[2][kept]
-        return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
+        return AnswerBag(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
     def _freshness_from(self, service: NativeService, now: int, sn: Ints) -> tuple[Floats, Ints]:
         """Return freshness and age of groups as far as one SERVICE determines them.
@@ -52,7 +52,7 @@ class ServiceGroups(NativeServiceAnswers):
         names = service.service.part.sn
         slots = service.notes[1]
         each = np.unique(slots[slots >= 0])
-        sure, age = service.wholes(now, each)
+        sure, age = service.key_freshness(now, each)
         least, oldest = float(np.prod(sure)), int(age.max(initial=NEVER))
         if not names or not set(grouping.keys) >= set(names) or not each.size:
             return np.full(sn.size, least), np.full(sn.size, oldest)

@@ -8,11 +8,11 @@ same element; a query that is registered later starts with an empty window of it
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from freshkeeper.maintenance.engine.held_triples import STILL, Move
+from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
-from freshkeeper.maintenance.engine.window_content import NEVER, Content
-from freshkeeper.maintenance.engine.window_kinds import TimeContent, content_of
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.window_content import NEVER, WindowState
+from freshkeeper.maintenance.engine.window_kinds import TimeWindow, window_state
 from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
 
@@ -21,27 +21,27 @@ Key = tuple[StreamWindow, int, frozenset[str], int]
 
 
 @dataclass(eq=False)
-class Common:
+class SharedWindowState:
     """The state that all queries of a shared window have in common."""
 
-    content: TimeContent
-    last: Move = STILL
+    content: TimeWindow
+    last: WindowMove = NO_MOVE
     before: int = NEVER
     """the time of the move before the last one"""
-    came: TimedElements | None = None
+    last_batch: TimedElements | None = None
     """the last batch of elements, which every query receives"""
 
 
 @dataclass(eq=False)
-class SharedContent(TimeContent):
+class SharedWindow(TimeWindow):
     """One query's view of a shared window, as of the query's own last move."""
 
-    common: Common = field(kw_only=True)
+    common: SharedWindowState = field(kw_only=True)
 
     def receive(self, elements: TimedElements) -> None:
         """Pass a batch on once, though every query receives it."""
-        if elements is not self.common.came:
-            self.common.came = elements
+        if elements is not self.common.last_batch:
+            self.common.last_batch = elements
             self.common.content.receive(elements)
 
     def begin(self, first: int) -> None:
@@ -55,17 +55,17 @@ class SharedContent(TimeContent):
     def empty(self) -> bool:
         return self.common.content.empty
 
-    def move(self, now: int) -> Move:
+    def move(self, now: int) -> WindowMove:
         """Move the shared window if this query is the first, and report the same move to every query."""
         common, to = self.common, self.reached(now)
         if to is None:
-            return STILL
-        if common.content.moved == self.moved:
-            common.before, common.last = self.moved, common.content.move(now)
-        assert (common.before, common.content.moved) == (self.moved, to), (
+            return NO_MOVE
+        if common.content.last_move == self.last_move:
+            common.before, common.last = self.last_move, common.content.move(now)
+        assert (common.before, common.content.last_move) == (self.last_move, to), (
             "a shared window was moved without one of its queries"
         )
-        self.moved = to
+        self.last_move = to
         return replace(common.last, closed=to == now)
 
 
@@ -73,15 +73,15 @@ class SharedContent(TimeContent):
 class SharedWindows:
     """The windows that may still be shared, because no element has entered yet."""
 
-    _common: dict[Key, Common] = field(default_factory=dict)
+    _common: dict[Key, SharedWindowState] = field(default_factory=dict)
 
-    def contents(self, query: Query, start: int, dictionary: Dictionary) -> list[Content]:
+    def contents(self, query: Query, start: int, dictionary: Dictionary) -> list[WindowState]:
         """Return the windows of a query, shared with other queries where possible."""
         streams = frozenset(window.stream for window in query.windows)
-        found: list[Content] = []
+        found: list[WindowState] = []
         for window in query.windows:
             if query.times.every is not None or window.kind is not WindowKind.TIME or window.step is None:
-                found.append(content_of(window, start, HeldSlots(dictionary, window.kind)))
+                found.append(window_state(window, start, ColumnWindowStore(dictionary, window.kind)))
                 continue
             plain = replace(window, name="", is_named=True)
             number = sum(replace(one.window, name="", is_named=True) == plain for one in found)
@@ -92,19 +92,19 @@ class SharedWindows:
         """Stop sharing: elements have arrived, so queries that start now need windows of their own."""
         self._common.clear()
 
-    def _shared(self, window: StreamWindow, key: Key, dictionary: Dictionary) -> SharedContent:
+    def _shared(self, window: StreamWindow, key: Key, dictionary: Dictionary) -> SharedWindow:
         common = self._common.get(key)
         if common is None:
-            content = content_of(window, key[1], HeldSlots(dictionary, window.kind))
-            assert isinstance(content, TimeContent)
-            common = self._common[key] = Common(content)
-        return SharedContent(window, common.content.start, common.content.held, common=common)
+            content = window_state(window, key[1], ColumnWindowStore(dictionary, window.kind))
+            assert isinstance(content, TimeWindow)
+            common = self._common[key] = SharedWindowState(content)
+        return SharedWindow(window, common.content.start, common.content.store, common=common)
 
 
-def slot_contents(
+def column_windows(
     query: Query, start: int, dictionary: Dictionary, shared: SharedWindows | None = None
-) -> Sequence[Content]:
+) -> Sequence[WindowState]:
     """Return the windows of a query, with their triples in column stores."""
     if shared is not None:
         return shared.contents(query, start, dictionary)
-    return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
+    return [window_state(window, start, ColumnWindowStore(dictionary, window.kind)) for window in query.windows]

@@ -8,7 +8,7 @@ from numba import njit
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.engine.native.hash_kernels import place
 
-GONE = -2
+REMOVED = -2
 
 
 @njit(cache=True, nogil=True)
@@ -19,7 +19,7 @@ def find(table: Ints, terms: Ints, s: int, p: int, o: int) -> int:
     free = -1
     while table[at] != -1:
         slot: int = table[at]
-        if slot == GONE:
+        if slot == REMOVED:
             free = at if free < 0 else free
         elif terms[0, slot] == s and terms[1, slot] == p and terms[2, slot] == o:
             return slot
@@ -103,7 +103,7 @@ def forget(table: Ints, terms: Ints, slots: Ints) -> None:
     for n in range(slots.size):
         at = where(table, terms, slots[n])
         if at >= 0:
-            table[at] = GONE
+            table[at] = REMOVED
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints, grown
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 
 
 @dataclass(eq=False)
@@ -14,7 +14,7 @@ class SolutionTable:
     """Solutions that are removed as soon as one of their triples leaves its window."""
 
     variables: tuple[str, ...]
-    holders: Sequence[HeldSlots]
+    holders: Sequence[ColumnWindowStore]
     """the store that each row of `slots` refers to"""
     notes: int = 0
     """how many integers are attached to each solution, initially -1"""
@@ -52,7 +52,7 @@ class SolutionTable:
         self._notes[:, self.size : end] = -1
         self.size = end
 
-    def drop(self, held: HeldSlots) -> tuple[Ints, Ints]:
+    def drop(self, held: ColumnWindowStore) -> tuple[Ints, Ints]:
         """Remove the solutions with a freed slot; return their values and notes."""
         if not held.removed.size or not self.size:
             return self.values[:, :0], self.noted[:, :0]

@@ -9,7 +9,7 @@ from freshkeeper.maintenance.engine.native import spelling_table as kernels
 from freshkeeper.maintenance.engine.native.spelling_table import ID, START, USED
 from freshkeeper.maintenance.engine.native.token_scan import PAD, words_of
 
-LEAST = 1 << 10
+INITIAL_ROWS = 1 << 10
 """Initial room in rows, with 32 bytes of text for each."""
 
 
@@ -25,9 +25,9 @@ class Spellings:
     count: int = 0
     used: int = USED
     """bytes of the heap that are in use"""
-    rows: Ints = field(default_factory=lambda: np.empty((LEAST, 4), np.int64))
-    heap: Bytes = field(default_factory=lambda: np.zeros(32 * LEAST, np.uint8))
-    _table: Ids = field(default_factory=lambda: np.full(2 * LEAST, -1, np.int32))
+    rows: Ints = field(default_factory=lambda: np.empty((INITIAL_ROWS, 4), np.int64))
+    heap: Bytes = field(default_factory=lambda: np.zeros(32 * INITIAL_ROWS, np.uint8))
+    _table: Ids = field(default_factory=lambda: np.full(2 * INITIAL_ROWS, -1, np.int32))
 
     def __post_init__(self) -> None:
         self.heap[: len(BETWEEN)] = np.frombuffer(BETWEEN, np.uint8)

@@ -16,13 +16,13 @@ from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.graph_columns import GraphColumns, Small
+from freshkeeper.maintenance.engine.native.graph_columns import GraphColumns, SmallInts
 from freshkeeper.maintenance.engine.native.join_inputs import Relation
 from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
-from freshkeeper.maintenance.engine.native.token_scan import OTHER, SKIPPED
+from freshkeeper.maintenance.engine.native.token_scan import NOT_UNDERSTOOD, SKIPPED
 
 T = TypeVar("T")
-Part = tuple[Small, Small, Small]
+Part = tuple[SmallInts, SmallInts, SmallInts]
 Parts = list[Part]
 CHUNK = 1 << 25
 """Bytes of a file that are scanned at a time."""
@@ -216,7 +216,7 @@ def _scanned(text: bytes, dictionary: Dictionary) -> Part | None:
         return None
     scanned = ScannedLines.of(text, timed=False)
     ids: Ints = scanned.terms(dictionary)
-    if (scanned.kinds == OTHER).any() or scanned.sizes[3, scanned.kinds != SKIPPED].any():
+    if (scanned.kinds == NOT_UNDERSTOOD).any() or scanned.sizes[3, scanned.kinds != SKIPPED].any():
         return None
     s, p, o = ids[:, scanned.kinds != SKIPPED].astype(np.int32)
     return s, p, o

@@ -9,13 +9,13 @@ from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
 from freshkeeper.maintenance.engine.native.graph_columns import GraphColumns, StaticPattern
 from freshkeeper.maintenance.engine.native.id_rows import stacked
 from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, Relation
 from freshkeeper.maintenance.engine.native.native_plan import StaticJoin, StaticPart, Terms
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.window_dataset import checked, static_quads
+from freshkeeper.maintenance.engine.window_dataset import checked_graph, static_quads
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
@@ -23,26 +23,26 @@ from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyo
 def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -> list[Relation]:
     """Return the solutions of a query's static parts; parts that are more than joins are left to the SPARQL library."""
     for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
-        checked(name, graphs)
+        checked_graph(name, graphs)
     library = cache(lambda: Snapshot(static_quads(query, graphs)))
     prologue, of = query.expression.prologue.text, (query.dataset.default_graphs, query.dataset.named_graphs)
 
     def solved(part: StaticPart) -> Relation:
         if (join := part.join) is not None and len(query.dataset.default_graphs) <= 1:
-            return graphs.solved((join, prologue, of), lambda: joined(query, join, graphs))
+            return graphs.solved((join, prologue, of), lambda: solve_join(query, join, graphs))
         text = part.sparql(prologue)
         return graphs.solved((text, of), lambda: _relation(part, text, library(), graphs.dictionary))
 
     return [solved(part) for part in parts]
 
 
-def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
+def solve_join(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
     """Return the solutions of a join of triple patterns, each over one graph, and of the inputs in `more`."""
     default = "".join(query.dataset.default_graphs)
     inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
     prologue, dictionary = query.expression.prologue.text, graphs.dictionary
-    filters = [Asked(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
-    found = [tested(solutions, filters) for solutions in DeltaJoin([*more, *inputs]).all()]
+    filters = [ExpressionEvaluator(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
+    found = [apply_expressions(solutions, filters) for solutions in DeltaJoin([*more, *inputs]).all()]
     rows = [stacked([each.bound[name] for name in join.variables], each.size) for each in found]
     return Relation(join.variables, np.concatenate([np.empty((len(join.variables), 0), np.int64), *rows], axis=1))
 
@@ -53,7 +53,7 @@ def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGrap
     else:
         there = bool(query.dataset.default_graphs) or "" in graphs
     return StaticPattern(
-        graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), graphs.dictionary.pattern(terms)
+        graphs.columns(checked_graph(name, graphs)) if there else GraphColumns.of([]), graphs.dictionary.pattern(terms)
     )
 
 

@@ -20,13 +20,13 @@ from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.engine.native.join_inputs import Relation
 from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
-from freshkeeper.maintenance.engine.native.native_plan import Plan, StaticJoin, Terms, plan_of
-from freshkeeper.maintenance.engine.native.native_query import shown
+from freshkeeper.maintenance.engine.native.native_plan import NativePlan, StaticJoin, Terms, plan_of
+from freshkeeper.maintenance.engine.native.native_query import output_variables
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.native.static_parts import joined, relations
+from freshkeeper.maintenance.engine.native.static_parts import relations, solve_join
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.engine.window_kinds import window_state
 from freshkeeper.maintenance.query.model import Form, Query
 
 INSTANCE = " instance"
@@ -36,13 +36,13 @@ MARK = "x-freshkeeper-constant:"
 
 
 @dataclass(frozen=True)
-class Template:
+class QueryTemplate:
     """Queries that differ only in constants of one static part."""
 
     text: str
     """the common text, with marks in place of the differing constants"""
     query: Query
-    plan: Plan
+    plan: NativePlan
     part: int
     """the number of the static part with the marks"""
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class Template:
 
 def templates_of(
     texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str] = ()
-) -> list[Template]:
+) -> list[QueryTemplate]:
     """Return the templates of many queries over static graphs of these names; other queries remain on their own."""
     groups: dict[str, list[str]] = {}
     for name, text in texts.items():
@@ -62,7 +62,9 @@ def templates_of(
     return [template for each in alike for template in _templates(each, read, graphs)]
 
 
-def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str]) -> Iterator[Template]:
+def _templates(
+    texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str]
+) -> Iterator[QueryTemplate]:
     """Yield the templates of texts that differ only in constants."""
     each = list(zip(*(CONSTANT.findall(text) for text in texts.values()), strict=True))
     differing = {f"{MARK}{n}": column for n, column in enumerate(each) if len(set(column)) > 1}
@@ -86,7 +88,7 @@ def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: C
         for one in parted.values():
             yield from _templates(one, read, graphs)
     elif len({*owners.values()}) == 1:
-        yield Template(text, query, plan, next(iter(owners.values())), tuple(texts), constants)
+        yield QueryTemplate(text, query, plan, next(iter(owners.values())), tuple(texts), constants)
 
 
 def _marked(text: str, marks: Collection[str]) -> str:
@@ -107,7 +109,7 @@ def _terms(written: Sequence[str]) -> tuple[Term, ...]:
     return tuple(quad.object for quad in parse(document.encode(), format=RdfFormat.N_TRIPLES))
 
 
-def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
+def _owners(query: Query, plan: NativePlan, marks: Collection[str]) -> dict[str, int]:
     """Return the static part in which each mark is the subject or object of a triple pattern."""
     if not moves_with_elements(query) or query.form is not Form.SELECT or plan.services:
         raise NotNativeError("it cannot be an instance of a template")
@@ -118,7 +120,7 @@ def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
     return {mark: n for n, join in _joins(plan) for mark in map(_mark, _ends(join)) if mark in marks}
 
 
-def _joins(plan: Plan) -> Iterator[tuple[int, StaticJoin]]:
+def _joins(plan: NativePlan) -> Iterator[tuple[int, StaticJoin]]:
     for n, part in enumerate(plan.statics):
         if part.join is None:
             raise NotNativeError("a static part is more than a join")
@@ -139,7 +141,7 @@ def _mark(term: str | Term) -> str:
     return ""
 
 
-def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":
+def template_query(template: QueryTemplate, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":
     """Create one query that answers for all instances; evaluations of an instance without answers are left out."""
     query, plan, dictionary = template.query, template.plan, graphs.dictionary
     marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.names))])
@@ -147,12 +149,12 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
     others = [part for n, part in enumerate(plan.statics) if n != template.part]
 
     def solved() -> list[Relation]:
-        return [*relations(query, others, graphs), joined(query, lifted, graphs, [given])]
+        return [*relations(query, others, graphs), solve_join(query, lifted, graphs, [given])]
 
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
-    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, solved(), (INSTANCE,))
+    moving = MovingAnswers(query, plan, dictionary, output_variables(query), windows, solved(), (INSTANCE,))
     graphs.watch(moving, lambda moving: moving.replace(solved()))
-    contents = [content_of(window, start) for window in query.windows]
+    contents = [window_state(window, start) for window in query.windows]
     known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
     return TemplateQuery(
         query, contents, LocalQuery(query), graphs, start, template.names[0], follow=lambda *_: None,
@@ -160,7 +162,7 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
     )  # fmt: skip
 
 
-def _constants(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
+def _constants(template: QueryTemplate, marks: Ints, dictionary: Dictionary) -> Relation:
     """Return the constants of every instance as a relation."""
     names = (f" constant{n}" for n in range(len(template.constants)))
     found = Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
@@ -168,7 +170,7 @@ def _constants(template: Template, marks: Ints, dictionary: Dictionary) -> Relat
     return found
 
 
-def _lifted(template: Template) -> StaticJoin:
+def _lifted(template: QueryTemplate) -> StaticJoin:
     """Return the static part with variables in place of marks."""
     join = template.plan.statics[template.part].join
     assert join is not None

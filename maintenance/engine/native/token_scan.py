@@ -19,7 +19,7 @@ PAD = bytes(PADDED)
 It also keeps every array of words long enough that numpy does not treat its layout as another type, for which numba
 would compile the kernels again.
 """
-SKIPPED, ELEMENT, OTHER = 0, 1, 2
+SKIPPED, ELEMENT, NOT_UNDERSTOOD = 0, 1, 2
 """Kinds of lines: empty or comment; an element; not understood."""
 TAB, NEWLINE, RETURN, SPACE, QUOTE, HASH, DASH, DOT, ZERO, NINE, COLON = 9, 10, 13, 32, 34, 35, 45, 46, 48, 57, 58
 OPEN, CLOSE, AT, BACKSLASH, CARET, UNDERSCORE = 60, 62, 64, 92, 94, 95
@@ -160,9 +160,9 @@ def scan(
     for line in range(ends.size):
         at = ends[line - 1] + 1 if line else 0
         end = ends[line] = min(last, first_of(words, at, last, NEWLINES, NEWLINES))
-        kinds[line] = SKIPPED if at == end or text[at] == HASH else OTHER
+        kinds[line] = SKIPPED if at == end or text[at] == HASH else NOT_UNDERSTOOD
         stop = digits_end(text, at, end) if timed else at - 1
-        if kinds[line] == OTHER and (stop >= 0 or not timed):
+        if kinds[line] == NOT_UNDERSTOOD and (stop >= 0 or not timed):
             times[line] = number(text, at, stop)
             if statement(text, words, stop + 1, end, line, starts, sizes):
                 kinds[line] = ELEMENT

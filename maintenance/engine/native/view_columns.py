@@ -13,10 +13,10 @@ from pyoxigraph import BlankNode, Triple
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ids, Ints, grown, spread
 from freshkeeper.maintenance.cache.evaluation import Evaluation, Join
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.engine.evaluator import Row
+from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
-from freshkeeper.maintenance.engine.service_join.values import nameless, skolem
+from freshkeeper.maintenance.engine.service_join.values import has_blank_node, skolem
 from freshkeeper.maintenance.sources.pattern_source import PatternSource
 from freshkeeper.policies.base import NEVER
 
@@ -26,7 +26,7 @@ STALE_EDGES = 1_000
 
 
 @dataclass(eq=False)
-class Pool:
+class RowPool:
     """Variable-length groups of rows by number; replaced groups leave gaps, which are closed once they dominate."""
 
     width: int
@@ -77,7 +77,7 @@ class Pool:
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
+class ServiceExpansion:
     """The rows that SERVICE adds to some solutions, one per joining pair."""
 
     solutions: Ints
@@ -132,8 +132,8 @@ class ViewColumns:
         self._extra = [n for n, name in enumerate(self.source.edge) if name not in split.key]
         self._edge_names = tuple(self.source.edge[n] for n in self._extra)
         self._copy_names = (*split.key, *split.values)
-        self.copies = Pool(len(self._copy_names))
-        self.edges = Pool(len(self._extra))
+        self.copies = RowPool(len(self._copy_names))
+        self.edges = RowPool(len(self._extra))
         self.dictionary.hold(self._mark)
 
     def follow(self, evaluation: Evaluation, arrived: Collection[int]) -> None:
@@ -141,13 +141,13 @@ class ViewColumns:
         self._missing.update(arrived)
         for sn in arrived:
             key = self.manager.view.sns.keys[sn]
-            (self._nameless.add if isinstance(key, tuple) and nameless(key) else self._nameless.discard)(sn)
+            (self._nameless.add if isinstance(key, tuple) and has_blank_node(key) else self._nameless.discard)(sn)
         if evaluation is not self._followed:
             self._followed = evaluation
             self._read_copies(evaluation.join)
         self._read_edges()
 
-    def expand(self, sns: Ints, marks: bool = False) -> Expansion:
+    def expand(self, sns: Ints, marks: bool = False) -> ServiceExpansion:
         """Return the rows of some solutions by their lookup keys; keys of other queries cost nothing.
 
         With `marks` a lookup key that the view lacks has one row, in which nothing is bound.
@@ -175,7 +175,7 @@ class ViewColumns:
         lengths = count[where]
         rows = spread((np.cumsum(count) - count)[where], lengths)
         columns = {name: ids[rows] for name, ids in columns.items()}
-        return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
+        return ServiceExpansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
 
     def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
         """For each pair of an edge and its entry, return the rows of both and the position of the pair."""
@@ -202,7 +202,7 @@ class ViewColumns:
         values = join.values(slots, view.values)
         held = {n: (view.srs.keys[n], value) for n, value in zip(slots, values, strict=True)}
         changed = np.array([n for n, each in held.items() if self._read.get(n) != each], np.int64)
-        rows: list[Row] = []
+        rows: list[TermRow] = []
         counts = np.zeros(changed.size, np.int64)
         for n, slot in enumerate(changed.tolist()):
             key, value = self._read[slot] = held[slot]
@@ -236,16 +236,16 @@ class ViewColumns:
         for listener in self.listeners:
             listener.sns.append(np.array(there, np.int64))
         if self._edge_count > 2 * graph.edges + STALE_EDGES:
-            self._let_go()
+            self._forget_removed()
 
-    def _let_go(self) -> None:
+    def _forget_removed(self) -> None:
         """Forget the edges of lookup keys that the view has removed, once they dominate."""
         sns, slots = self.manager.graph.edges_of(np.arange(self.manager.graph.sns))
         keys = [sns, slots.astype(np.int64)]
         known = self._edges.first(self._edges.find(keys, sns.size)[0])
         there = known >= 0
         known, before = known[there], self.edges
-        self._edges, self.edges, self._edge_count = GroupIndex(), Pool(before.width), known.size
+        self._edges, self.edges, self._edge_count = GroupIndex(), RowPool(before.width), known.size
         self._edges.add(np.arange(known.size), [key[there] for key in keys])
         rows = before.rows[:, spread(before.start[known], before.count[known])]
         self.edges.put(np.arange(known.size), before.count[known], rows)
@@ -259,7 +259,7 @@ class ViewColumns:
         self._edges.add(known[new], [sns[new], slots[new]])
         return known
 
-    def _encoded(self, rows: Sequence[Row], width: int) -> Ints:
+    def _encoded(self, rows: Sequence[TermRow], width: int) -> Ints:
         terms = [term for row in rows for term in row]
         ids = np.full(len(terms), UNBOUND, np.int64)
         bound = np.array([term is not None for term in terms], bool)

@@ -6,7 +6,7 @@ import numpy as np
 from pyoxigraph import Quad
 
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ints, grown
-from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.native import slot_kernels
 from freshkeeper.maintenance.engine.native.columns import columns_of
 from freshkeeper.maintenance.engine.native.group_index import SMALLEST
@@ -16,7 +16,7 @@ from freshkeeper.maintenance.streams.batch import TimedElements
 
 
 @dataclass(eq=False)
-class Arrivals:
+class ArrivalQueue:
     """A queue of arrival times and slots, first in, first out."""
 
     times: Ints = field(default_factory=column)
@@ -51,17 +51,17 @@ class Arrivals:
 
 
 @dataclass(eq=False)
-class HeldSlots(TripleSlots):
-    """The triples of a window in columns; does what `HeldQuads` does with quads."""
+class ColumnWindowStore(TripleSlots):
+    """The triples of a window in columns; does what `QuadWindowStore` does with quads."""
 
     kind: WindowKind = WindowKind.TIME
     removed: Ints = field(default_factory=lambda: NO_INTS)
     """the slots that the last move freed; their terms remain until the next move"""
-    came: Ints = field(default_factory=lambda: NO_INTS)
+    arrived: Ints = field(default_factory=lambda: NO_INTS)
     """the slots of all arrivals of the last move, including repeated triples"""
     _size: int = 0
     _copies: Ints = field(default_factory=column)
-    _arrivals: Arrivals = field(default_factory=Arrivals)
+    _arrivals: ArrivalQueue = field(default_factory=ArrivalQueue)
     _before: int | None = None
     _going: list[Ints] = field(default_factory=list)
     _coming: list[Ints] = field(default_factory=list)
@@ -85,7 +85,7 @@ class HeldSlots(TripleSlots):
         slot = slot_kernels.find(self._table, self.terms, s, p, o)
         return int(self.latest[slot]) if slot >= 0 else None
 
-    def enter(self, elements: TimedElements) -> None:
+    def add(self, elements: TimedElements) -> None:
         came = columns_of(elements, self.dictionary)
         self._make_room(len(came))
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)
@@ -100,21 +100,21 @@ class HeldSlots(TripleSlots):
         if self.kind is not WindowKind.ALL or not len(self._arrivals):
             self._arrivals.add(came.times, slots)
 
-    def leave(self, before: int) -> None:
+    def remove_before(self, before: int) -> None:
         self._before = before
         self._going.append(self._arrivals.take(self._arrivals.before(before)))
 
-    def drop(self, most: int) -> None:
+    def keep_last(self, most: int) -> None:
         slots = self._arrivals.take(max(0, len(self._arrivals) - most))
         gone = np.empty(slots.size, np.int64)
         self._going.append(gone[: slot_kernels.drop(slots, self._copies, gone)])
 
-    def moved(self, closed: bool) -> Move:
+    def take_move(self, closed: bool) -> WindowMove:
         going, added = _all(self._going), _all(self._coming)
         if self._before is not None:
             # Decided here, not in leave(): a triple may have arrived again within this move.
             going = _different(going[self.latest[going] < self._before], self.width)
-        self.came = _all(self._arrived)
+        self.arrived = _all(self._arrived)
         self._going, self._coming, self._arrived, self._before = [], [], [], None
         slot_kernels.forget(self._table, self.terms, going)
         self._copies[going] = 0
@@ -124,7 +124,7 @@ class HeldSlots(TripleSlots):
         for positions, index in self.indexes.items():
             index.remove(self.removed)
             index.add(self.added, [self.terms[n, self.added] for n in positions])
-        return Move(self.added, self.removed, closed)
+        return WindowMove(self.added, self.removed, closed)
 
     def _make_room(self, more: int) -> None:
         super()._make_room(more)

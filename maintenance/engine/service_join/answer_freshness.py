@@ -8,28 +8,38 @@ the view lacks counts 0.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freshkeeper.maintenance.engine.evaluator import Row, Table
-from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness, combine, sureness
+from freshkeeper.maintenance.engine.evaluator import Table, TermRow
+from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness, combine_freshness, freshness_key
 from freshkeeper.maintenance.engine.service_join.lineage import Lineage
-from freshkeeper.maintenance.engine.service_join.values import COPIES, COPY, HIDDEN, NO_COPY, SN, ServiceRows, unskolem
+from freshkeeper.maintenance.engine.service_join.values import (
+    COPIES_COLUMN,
+    COPY_COLUMN,
+    HIDDEN_PREFIX,
+    KEY_COLUMN,
+    NO_COPY,
+    ServiceRows,
+    unskolem,
+)
 
 
-def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
+def with_freshness(
+    table: Table, lineage: Lineage, services: Sequence[ServiceRows]
+) -> tuple[tuple[str, ...], AnswerBag]:
     """Return the visible variables, and the answers without hidden columns, each with its freshness."""
-    shown = [n for n, name in enumerate(table.variables) if not name.startswith(HIDDEN)]
+    shown = [n for n, name in enumerate(table.variables) if not name.startswith(HIDDEN_PREFIX)]
     columns = {name: n for n, name in enumerate(table.variables)}
-    least = combine(service.least for service in services)
+    least = combine_freshness(service.least for service in services)
     parts = [_part(number, lineage, service, columns) for number, service in enumerate(services)]
     answers: list[tuple[Answer, Freshness]] = []
     for row in table.rows:
         if lineage.blind:
             fresh = least
         else:
-            fresh = combine(f for part in parts for f in part.of(row))
+            fresh = combine_freshness(f for part in parts for f in part.of(row))
         fresh = Freshness(0.0, fresh.age) if lineage.doubtful else fresh
         answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
     names = tuple(table.variables[n] for n in shown)
-    return names, Answers.of(_once(answers) if lineage.distinct else answers)
+    return names, AnswerBag.of(_once(answers) if lineage.distinct else answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +53,7 @@ class _OfSolution:
     """the positions of the columns with the lookup key"""
     optional: bool
 
-    def of(self, row: Row) -> Iterator[Freshness]:
+    def of(self, row: TermRow) -> Iterator[Freshness]:
         """Yield the freshness of the row's cached entry or, without one, how certain the absence of a solution is."""
         cell = None if self.copy is None else row[self.copy]
         if cell is not None:
@@ -63,7 +73,7 @@ class _OfGroup:
     apart: bool
     """GROUP BY separates lookup keys, so entries of one key belong to one group only"""
 
-    def of(self, row: Row) -> Iterator[Freshness]:
+    def of(self, row: TermRow) -> Iterator[Freshness]:
         """Yield the freshness of the group's cached entries, or of all entries if any of them may belong to it."""
         cell = None if self.copies is None else row[self.copies]
         copies = _text(cell).split() if cell is not None else []
@@ -76,13 +86,13 @@ class _OfGroup:
 def _part(number: int, lineage: Lineage, rows: ServiceRows, columns: Mapping[str, int]) -> _OfSolution | _OfGroup:
     if lineage.grouped is not None:
         apart = bool(rows.sn) and lineage.grouped >= set(rows.sn)
-        return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
+        return _OfGroup(rows, columns.get(f"{COPIES_COLUMN}{number}"), apart)
     known = set(rows.sn) <= lineage.optional.get(number, set())
     if known:
-        sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn)
+        sn = tuple(columns.get(f"{KEY_COLUMN}{name}", columns.get(name)) for name in rows.sn)
     else:
         sn = ()
-    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in lineage.optional)
+    return _OfSolution(rows, columns.get(f"{COPY_COLUMN}{number}"), sn, number in lineage.optional)
 
 
 def _text(term: object) -> str:
@@ -92,6 +102,6 @@ def _text(term: object) -> str:
 def _once(answers: list[tuple[Answer, Freshness]]) -> list[tuple[Answer, Freshness]]:
     best: dict[Answer, Freshness] = {}
     for answer, freshness in answers:
-        if answer not in best or sureness(best[answer]) < sureness(freshness):
+        if answer not in best or freshness_key(best[answer]) < freshness_key(freshness):
             best[answer] = freshness
     return list(best.items())

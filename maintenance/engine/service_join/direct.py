@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, TermRow
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows
-from freshkeeper.maintenance.engine.service_join.window_mappings import Mappings, WindowPart
+from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
 from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order
 from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
@@ -17,13 +17,13 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
 from freshkeeper.maintenance.sources.transport import Bound, Transport
 
-FAILED = Freshness(0.0)
+NOT_FRESH = Freshness(0.0)
 """The freshness of a solution whose request failed."""
 LOGGER = logging.getLogger("freshkeeper")
 
 
 @dataclass(eq=False)
-class Directly:
+class UncachedService:
     """A pattern with a split: one request per lookup key, plus one per dynamic entry that its answer only refers to."""
 
     part: WindowPart
@@ -35,10 +35,10 @@ class Directly:
     failure: Exception | None = None
     failed: int = 0
     """number of failed fetches so far"""
-    _held: dict[Row, tuple[int, list[Row]]] = field(default_factory=dict)
-    _mappings: Mappings = field(default_factory=lambda: Mappings([]))
+    _results: dict[TermRow, tuple[int, list[TermRow]]] = field(default_factory=dict)
+    _mappings: WindowMappings = field(default_factory=lambda: WindowMappings([]))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Directly":
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "UncachedService":
         """Read the lookup keys from the windows."""
         del now
         self._mappings = self.part.read(evaluator, functions)
@@ -52,19 +52,19 @@ class Directly:
 
     def asking(self, now: int) -> Waiting[None]:
         """Request every lookup key without a result."""
-        self._held = self._held if self.keep else {}
-        wanted = [sn for sn in self._sns if sn not in self._held]
+        self._results = self._results if self.keep else {}
+        wanted = [sn for sn in self._sns if sn not in self._results]
         found = yield from self._read(now, wanted)
-        self._held |= {sn: (now, list(self._rows(sn, copies))) for sn, copies in found.items()}
+        self._results |= {sn: (now, list(self._rows(sn, copies))) for sn, copies in found.items()}
         self.errors = len(wanted) - len(found)
         self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
         if self.failure is not None:
             raise self.failure
-        held, sns = self._held, self._sns
+        held, sns = self._results, self._sns
         found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
-        freshness = [_since(held[sn][0], now) if sn in held else FAILED for sn in sns]
+        freshness = [_freshness_at(held[sn][0], now) if sn in held else NOT_FRESH for sn in sns]
         return ServiceRows(
             self.fetcher.source.variables,
             [row for _, row in found],
@@ -81,10 +81,10 @@ class Directly:
         """Do nothing: nothing is shared."""
 
     @property
-    def _sns(self) -> list[Row]:
+    def _sns(self) -> list[TermRow]:
         return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
 
-    def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
+    def _read(self, now: int, sns: list[TermRow]) -> Waiting[dict[TermRow, dict[Key, Copy]]]:
         """Return the entries of the lookup keys for which all entries could be read."""
         delivery = yield from self.fetcher.delivering(Order(now, [], sns))
         for sn, one in zip(sns, delivery.expanded, strict=True):
@@ -101,12 +101,12 @@ class Directly:
             found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
         return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
 
-    def _rows(self, sn: Row, copies: Mapping[Key, Copy]) -> Iterable[Row]:
+    def _rows(self, sn: TermRow, copies: Mapping[Key, Copy]) -> Iterable[TermRow]:
         for key, copy in copies.items():
             assert isinstance(key, tuple)
             yield from self.fetcher.source.rows(sn, key, copy.value)
 
-    def _failed(self, sn: Row) -> list[Row]:
+    def _failed(self, sn: TermRow) -> list[TermRow]:
         """Return the solution of a failed SERVICE SILENT, which binds only the lookup key; none without SILENT."""
         if self.silent:
             return [(*sn, *[None] * (len(self.fetcher.source.variables) - len(sn)))]
@@ -114,7 +114,7 @@ class Directly:
 
 
 @dataclass(eq=False)
-class Whole:
+class UnsplitService:
     """A pattern that is sent as a whole at every evaluation, because it has no split and so no lookup keys."""
 
     pattern: ServicePattern
@@ -128,7 +128,7 @@ class Whole:
     """number of failed fetches so far"""
     _answer: tuple[int, ServiceRows] | None = None
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Whole":
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "UnsplitService":
         """Return itself: no window part is needed."""
         del now, evaluator, functions
         return self
@@ -142,7 +142,7 @@ class Whole:
     def asking(self, now: int) -> Waiting[None]:
         """Query every source that the pattern refers to, unless its answer is kept."""
         if self._answer is None or not self.keep or self.errors:
-            self._answer = now, (yield from self.asked(now))
+            self._answer = now, (yield from self.read_all(now))
             self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
@@ -152,7 +152,7 @@ class Whole:
         at, found = self._answer
         if at == now:
             return found
-        old = _since(at, now)
+        old = _freshness_at(at, now)
         return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
@@ -161,7 +161,7 @@ class Whole:
     def leave(self) -> None:
         """Do nothing: nothing is shared."""
 
-    def asked(self, now: int) -> Waiting[ServiceRows]:
+    def read_all(self, now: int) -> Waiting[ServiceRows]:
         """Return the solutions of every source; a failed SERVICE SILENT counts as one solution that binds nothing."""
         self.errors = 0
         if self.pattern.endpoint is not None:
@@ -170,18 +170,18 @@ class Whole:
             asked = list(self.transports)
         free = self.pattern.endpoint_variable
         names = tuple(dict.fromkeys((*self.pattern.bound, *([free] if free else []))))
-        rows: list[Row] = []
+        rows: list[TermRow] = []
         failed = 0
         for name in asked:
-            found = yield from self._ask(name, names, now)
+            found = yield from self._query_source(name, names, now)
             rows += found or ()
             failed += found is None and self.pattern.silent
         copies = [0] * len(rows) + [1] * failed
         rows += [(None,) * len(names)] * failed
-        freshness = [Freshness(1.0, 0), *([FAILED] if failed else ())]
-        return ServiceRows(names, rows, copies, freshness, complete={(): FAILED if self.errors else CERTAIN})
+        freshness = [Freshness(1.0, 0), *([NOT_FRESH] if failed else ())]
+        return ServiceRows(names, rows, copies, freshness, complete={(): NOT_FRESH if self.errors else CERTAIN})
 
-    def _ask(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[Row] | None]:
+    def _query_source(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[TermRow] | None]:
         """Return the solutions of one source, or None if the request failed."""
         free = self.pattern.endpoint_variable
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
@@ -203,13 +203,13 @@ class Whole:
         """
         block, edits = self.pattern.block, []
         for number, inner in enumerate(outermost(s for e in block.inner for s in services_in(e))):
-            asking = Whole(inner, self.transports, within=self.within)
-            found = yield from asking.asked(now)
+            asking = UnsplitService(inner, self.transports, within=self.within)
+            found = yield from asking.read_all(now)
             edits.append(Edit(*inner.span, found.text(number)))
             self.errors += asking.errors
         return block.group.edited(edits)
 
 
-def _since(read: int, now: int) -> Freshness:
+def _freshness_at(read: int, now: int) -> Freshness:
     """Return the freshness of a result: certain if read at this evaluation, otherwise 0, with its age."""
     return Freshness(float(read == now), now - read)

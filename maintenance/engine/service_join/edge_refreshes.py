@@ -20,12 +20,12 @@ from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, EntryId, E
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
 from freshkeeper.policies.base import Case
 
-UNPAID = Copy(error="not sent: the budget is spent")
+NOT_PAID = Copy(error="not sent: the budget is spent")
 """Instead of a copy: the request was not sent."""
 
 
 @dataclass(eq=False)
-class KeepingEdges:
+class EdgeRefreshingEndpoint:
     """An endpoint that refreshes edges as well as cached entries."""
 
     fetcher: PatternFetcher
@@ -95,7 +95,7 @@ class KeepingEdges:
 
     def _copy(self, sn: Key, expanded: Expanded | None, now: int) -> Copy:
         if expanded is None:
-            return UNPAID
+            return NOT_PAID
         if expanded.error is not None:
             self._under_way.add(sn)
             return Copy(error=expanded.error)
@@ -128,7 +128,7 @@ class KeepingEdges:
         return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
 
 
-def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
+def edge_freshness(evaluation: Evaluation) -> dict[Key, Freshness]:
     """Return the freshness of the edges of each lookup key."""
     answers = evaluation.carried_answers
     if answers is None:
@@ -137,7 +137,7 @@ def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
     return {a.entry: Freshness(a.freshness, a.age) for a in compress(answers, edges)}
 
 
-def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
+def without_edge_answers(evaluation: Evaluation, case: Case) -> Evaluation:
     """Return the evaluation without edges as answers of their own; each answer's freshness includes its edges."""
     answers = evaluation.carried_answers
     if answers is None or not len(answers):

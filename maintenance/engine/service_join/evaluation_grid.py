@@ -5,14 +5,14 @@ from math import gcd
 
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Query, Report, WindowKind
 
 LONGEST_MS = 60_000
 """The planning horizon in milliseconds if no window limits how long its content stays."""
 
 
-def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:
+def spec_of(contents: Sequence[WindowState], grid: tuple[int, int] | None) -> WindowSpec:
     """Return the window as the manager sees it: how long elements stay at most, and when evaluations fall."""
     spans = [c.window.range or 0 for c in contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
     if grid is not None:
@@ -22,7 +22,7 @@ def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> Window
     return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
 
 
-def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
+def grid_of(query: Query, contents: Sequence[WindowState], start: int) -> tuple[int, int] | None:
     """Return step and start of the grid of all evaluations, or None if elements trigger them."""
     if Report.PERIODIC in query.times.report and query.times.every:
         return query.times.every, start

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.construct import Template
+from freshkeeper.maintenance.engine.construct import ConstructTemplate
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Snapshot, Table
-from freshkeeper.maintenance.engine.local_query import fill
-from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness, combine
+from freshkeeper.maintenance.engine.local_query import fill_template
+from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness, combine_freshness
 from freshkeeper.maintenance.engine.service_join.answer_freshness import with_freshness
 from freshkeeper.maintenance.engine.service_join.lineage import trace
-from freshkeeper.maintenance.engine.service_join.service_solutions import Service
-from freshkeeper.maintenance.engine.service_join.values import HIDDEN, ServiceRows
+from freshkeeper.maintenance.engine.service_join.service_solutions import ServiceSolver
+from freshkeeper.maintenance.engine.service_join.values import HIDDEN_PREFIX, ServiceRows
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Query
@@ -27,44 +27,44 @@ class FederatedQuery:
     """A query over its dataset and its SERVICE patterns, whose sources are queried concurrently."""
 
     query: Query
-    services: Sequence[Service]
+    services: Sequence[ServiceSolver]
     variables: tuple[str, ...] = ()
     errors: int = 0
-    found: Sequence[ServiceRows] = ()
+    service_rows: Sequence[ServiceRows] = ()
     """the solutions of the SERVICE patterns at the last evaluation"""
-    one_order: bool = False
+    ordered_aggregation: bool = False
     """aggregate in the order in which the native evaluator aggregates"""
-    _template: Template | None = field(init=False)
+    _template: ConstructTemplate | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Rewrite the query once; each evaluation only inserts the solutions of the SERVICE patterns."""
         self._lineage = trace(self.query)
-        self._template = Template.of(self.query)
+        self._template = ConstructTemplate.of(self.query)
         starts = (service.block.group.start + 1 for service in self.query.outer_services)
         # Number the blocks with a comment, because the rewrites below may reorder them.
         numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
         text = rewrite_for_pyoxigraph(self.query.rewrite(*self._lineage.edits, *numbers).text)
-        text = order_aggregates(text) if self.one_order else text
+        text = order_aggregates(text) if self.ordered_aggregation else text
         self._tree = read_query(SourceText(tokenize(text), self.query.expression.prologue))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
         return [service.prepare(now, evaluator, functions) for service in self.services]
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        self.found = found = [service.rows(now) for service in self.services]
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
+        self.service_rows = found = [service.rows(now) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
         table = evaluator.find(self._text(found), functions)
         assert isinstance(table, Table)
         self.variables, answers = with_freshness(table, self._lineage, found)
         if self.query.form is Form.ASK:
-            return Answers.of([_verdict(answers.freshness or (), found)])
+            return AnswerBag.of([_verdict(answers.freshness or (), found)])
         return answers
 
     def names(self, variables: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         """Return the visible variables in pyoxigraph's order, if the SERVICE patterns bind these variables."""
         table = Snapshot().find(self._text([ServiceRows(each, [], [], []) for each in variables]), {})
         assert isinstance(table, Table)
-        return tuple(name for name in table.variables if not name.startswith(HIDDEN))
+        return tuple(name for name in table.variables if not name.startswith(HIDDEN_PREFIX))
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
         found = [service.rebuild(now, done, evaluator, functions) for service in self.services]
@@ -74,10 +74,10 @@ class FederatedQuery:
         for service in self.services:
             service.leave()
 
-    def emit(self, streamed: Answers) -> Answers:
+    def emit(self, streamed: AnswerBag) -> AnswerBag:
         if self._template is None:
             return streamed
-        return fill(self._template, self.variables, streamed)
+        return fill_template(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
         """Return the query with the solutions of its SERVICE patterns in place of the blocks."""
@@ -90,4 +90,4 @@ def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tup
     """Return the answer of ASK: true is as fresh as the freshest solution, false as fresh as all that was read."""
     if found:
         return True, max(found, key=lambda freshness: freshness.probability)
-    return False, combine(service.least for service in services)
+    return False, combine_freshness(service.least for service in services)

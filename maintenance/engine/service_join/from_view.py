@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row
-from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness, combine
-from freshkeeper.maintenance.engine.service_join.service_view import Feed, ServiceView
-from freshkeeper.maintenance.engine.service_join.values import ServiceRows, nameless
-from freshkeeper.maintenance.engine.service_join.window_mappings import Mappings, WindowPart
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, TermRow
+from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness, combine_freshness
+from freshkeeper.maintenance.engine.service_join.service_view import DemandFeed, ServiceView
+from freshkeeper.maintenance.engine.service_join.values import ServiceRows, has_blank_node
+from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
 from freshkeeper.policies import base
 from freshkeeper.policies.base import Case
 
 
 @dataclass(eq=False)
-class FromView:
+class CachedService:
     """One SERVICE pattern of one query, answered from a view that other queries may share."""
 
     part: WindowPart
@@ -23,7 +23,7 @@ class FromView:
     marks: bool = False
     """give a lookup key that was never fetched a solution that binds nothing of the source"""
     errors: int = 0
-    _mappings: Mappings = field(default_factory=lambda: Mappings([]))
+    _mappings: WindowMappings = field(default_factory=lambda: WindowMappings([]))
 
     def __post_init__(self) -> None:
         """Register as a user of the view."""
@@ -32,12 +32,12 @@ class FromView:
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceView:
         """Report the present window mappings to the view."""
         self._mappings = self.part.read(evaluator, functions)
-        self.view.stage(self._user, now, self._mappings.joined)
+        self.view.set_demand(self._user, now, self._mappings.joined)
         return self.view
 
-    def stage(self, feed: Feed) -> None:
+    def set_demand(self, feed: DemandFeed) -> None:
         """Let the view pull the demand of a query that keeps its own mappings."""
-        self.view.stage_columns(self._user, feed)
+        self.view.set_demand_feed(self._user, feed)
 
     def rebuild(
         self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
@@ -55,11 +55,11 @@ class FromView:
         del now
         self.errors = self.view.evaluation.record.errors
         mappings, source = self._mappings, self.view.source
-        rows: list[Row] = []
+        rows: list[TermRow] = []
         copies: list[int] = []
         numbers: dict[object, int] = {}
         parts: list[list[Freshness]] = []
-        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
+        complete: dict[TermRow, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
         for answer in self.view.answers(complete):
             fresh = Freshness(answer.freshness, answer.age)
             number = numbers.setdefault(self._owner(answer.key, answer.entry), len(numbers))
@@ -76,14 +76,14 @@ class FromView:
         whole = {sn: self._complete(sn, each) for sn, each in complete.items()}
         freshness += [whole[sn] for sn, each in complete.items() if not each]
         misses = self.view.manager.view.misses if self.marks else {}
-        if missed := [sn for sn in complete if sn in misses and not nameless(sn)]:
+        if missed := [sn for sn in complete if sn in misses and not has_blank_node(sn)]:
             rows += map(self._marked, missed)
             copies += [len(freshness)] * len(missed)
             freshness.append(Freshness(0.0))
         whole |= mappings.lacking
         return ServiceRows(self.variables, rows, copies, freshness, self.part.sn, whole)
 
-    def _marked(self, sn: Row) -> Row:
+    def _marked(self, sn: TermRow) -> TermRow:
         """Return the solution of a lookup key that the view lacks: only the key is bound."""
         known = dict(zip(self.part.sn, sn, strict=True))
         return tuple(known.get(name) for name in self.variables)
@@ -94,17 +94,17 @@ class FromView:
             return sn
         return sr if self.view.edges is None else (sn, sr)
 
-    def _complete(self, sn: Row, parts: Sequence[Freshness]) -> Freshness:
+    def _complete(self, sn: TermRow, parts: Sequence[Freshness]) -> Freshness:
         """Return how certain it is that a lookup key has exactly the solutions in the view; 0 if any was never read."""
         manager = self.view.manager
         slot = manager.view.sns.numbers.get(sn)
         if slot is None or (manager.view.last_refresh[manager.graph.by_sn.of(slot)] == base.NEVER).any():
             return Freshness(0.0)
         if not parts:
-            return self.view.sure.get(sn, CERTAIN)
+            return self.view.edge_freshness.get(sn, CERTAIN)
         if manager.case is Case.AGGREGATE:
             return _same(parts)
-        return combine(parts)
+        return combine_freshness(parts)
 
 
 def _same(parts: Sequence[Freshness]) -> Freshness:

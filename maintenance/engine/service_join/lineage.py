@@ -12,7 +12,7 @@ LIMIT every answer depends on all that are cut off. In these cases every answer 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.service_join.values import COPIES, COPY, NO_COPY, SN
+from freshkeeper.maintenance.engine.service_join.values import COPIES_COLUMN, COPY_COLUMN, KEY_COLUMN, NO_COPY
 from freshkeeper.maintenance.query.alternatives import has_inseparable
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.source_map import Edit
@@ -39,7 +39,7 @@ class Lineage:
     """an answer may appear less often than SPARQL demands, so none is certain"""
 
 
-def aggregated(query: Query) -> bool:
+def is_aggregated(query: Query) -> bool:
     """Return True if answers are groups of solutions (case 2 of the paper)."""
     return query.form is Form.SELECT and query.tree.aggregated
 
@@ -50,7 +50,7 @@ def trace(query: Query) -> Lineage:
     optional = {n: each.outside or frozenset() for n, each in enumerate(contexts) if each.is_inside(Optional)}
     hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in contexts)
     edits, distinct, blind = _head(query, optional)
-    groups = query.tree.grouped if aggregated(query) else None
+    groups = query.tree.grouped if is_aggregated(query) else None
     counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
     star = query.form is Form.SELECT and query.tree.star
     doubtful = counted and has_inseparable(query.group, star)
@@ -76,12 +76,12 @@ def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bo
 
 def _columns(query: Query, optional: Collection[int]) -> Iterator[str]:
     """Yield the hidden columns of a head with an explicit list of variables."""
-    if aggregated(query):
+    if is_aggregated(query):
         for n in range(len(query.outer_services)):
-            copy = f'COALESCE(STR(?{COPY}{n}), "{NO_COPY}")'
-            yield f' (GROUP_CONCAT(DISTINCT {copy}; SEPARATOR=" ") AS ?{COPIES}{n})'
+            copy = f'COALESCE(STR(?{COPY_COLUMN}{n}), "{NO_COPY}")'
+            yield f' (GROUP_CONCAT(DISTINCT {copy}; SEPARATOR=" ") AS ?{COPIES_COLUMN}{n})'
         return
     for n in range(len(query.outer_services)):
-        yield f" ?{COPY}{n}"
+        yield f" ?{COPY_COLUMN}{n}"
     for name in sorted({v for n in optional for v in query.outer_services[n].variables} & query.windowed):
-        yield f" (?{name} AS ?{SN}{name})"
+        yield f" (?{name} AS ?{KEY_COLUMN}{name})"

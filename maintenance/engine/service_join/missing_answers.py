@@ -11,7 +11,7 @@ reason.
 
 from enum import StrEnum
 
-from freshkeeper.maintenance.engine.service_join.lineage import aggregated
+from freshkeeper.maintenance.engine.service_join.lineage import is_aggregated
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Minus, Optional, Select, all_variables
@@ -38,7 +38,7 @@ def why_dropped(query: Query, service: ServicePattern, sn: tuple[str, ...]) -> s
         return "its SERVICE stands in a block that does not show what it lacks"
     if tree.has("LIMIT", "OFFSET", "HAVING", "VALUES"):
         return "what stands behind its pattern would take them for whole answers"
-    if aggregated(query) and not (sn and tree.grouped >= set(sn)):
+    if is_aggregated(query) and not (sn and tree.grouped >= set(sn)):
         return "its groups put together what is known and what is not"
     return _joined(query, service, frozenset(service.variables) - set(sn))
 

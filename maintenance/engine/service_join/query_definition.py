@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.base.field_types import Amount, Duration
-from freshkeeper.maintenance.engine.evaluation_limits import Limits
-from freshkeeper.maintenance.engine.native.templates import Template
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
+from freshkeeper.maintenance.engine.native.templates import QueryTemplate
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, PolicyName
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.model import Query
@@ -49,9 +49,9 @@ class QueryDefinition(BaseModel):
         return self
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EvaluationLimits:
         """The limits of one evaluation."""
-        return Limits(self.most_rows, self.limit)
+        return EvaluationLimits(self.most_rows, self.limit)
 
     def settings(self, settings: MaintenanceSettings) -> MaintenanceSettings:
         """Return the settings of a run with the query's own policy and fetch mode, where it has some."""
@@ -68,7 +68,7 @@ class RegisteredQuery:
     settings: MaintenanceSettings | None = None
     definition: QueryDefinition = field(default_factory=QueryDefinition)
     """with the text in the place of a file"""
-    template: Template | None = None
+    template: QueryTemplate | None = None
     """several queries that differ in constants alone and run as one plan; this one has the name of the first"""
     number: int = 0
     """of all queries that a service ever registered"""

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.service_join.direct import Directly, Whole
+from freshkeeper.maintenance.engine.service_join.direct import UncachedService, UnsplitService
 from freshkeeper.maintenance.engine.service_join.evaluation_grid import grid_of
-from freshkeeper.maintenance.engine.service_join.lineage import aggregated, trace
+from freshkeeper.maintenance.engine.service_join.lineage import is_aggregated, trace
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.engine.service_join.service_checks import check_known, check_shape, split_for
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch, Service
-from freshkeeper.maintenance.engine.service_join.shared_views import Views, WantedView
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch, ServiceSolver
+from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry, ViewRequest
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
@@ -29,11 +29,11 @@ class QueryServices:
 
     registered: RegisteredQuery
     settings: MaintenanceSettings
-    contents: Sequence[Content]
+    contents: Sequence[WindowState]
     start: int
-    views: Views
+    views: ViewRegistry
 
-    def planned(self) -> list[Callable[[], Service]]:
+    def planned(self) -> list[Callable[[], ServiceSolver]]:
         """Check all patterns and return one factory for each."""
         query, sources = self.registered.query, self.views.sources
         for pattern in query.services:
@@ -44,30 +44,30 @@ class QueryServices:
         self.views.grids.append(grid_of(query, self.contents, self.start))
         # Views are created later by `Views.service`, when all queries that share them are known.
         for one in made:
-            if isinstance(one, WantedView):
-                self.views.want(one)
-        return [partial(self.views.service, one) if isinstance(one, WantedView) else one for one in made]
+            if isinstance(one, ViewRequest):
+                self.views.add_request(one)
+        return [partial(self.views.service, one) if isinstance(one, ViewRequest) else one for one in made]
 
-    def _service(self, number: int, pattern: ServicePattern) -> WantedView | Callable[[], Service]:
+    def _service(self, number: int, pattern: ServicePattern) -> ViewRequest | Callable[[], ServiceSolver]:
         settings, query, views = self.settings, self.registered.query, self.views
         source = views.sources.get(pattern.endpoint or "")
         keep, parts = settings.fetch is Fetch.ONCE, split_for(query, pattern, source, settings.fetch)
         if parts is None or source is None:
             transports = {name: one.transport for name, one in views.sources.items()}
-            return lambda: Whole(pattern, transports, keep, views.patience(settings))
+            return lambda: UnsplitService(pattern, transports, keep, views.source_timeout(settings))
         if settings.fetch is Fetch.VIEW:
-            return self._wanted(number, pattern, parts, source)
+            return self._view_request(number, pattern, parts, source)
         part = WindowPart.of(query, pattern, parts.sn, self.contents)
-        return lambda: Directly(
+        return lambda: UncachedService(
             part,
-            pattern_fetcher(parts, source.transport, source.prices(parts)[0], within=views.patience(settings)),
+            pattern_fetcher(parts, source.transport, source.prices(parts)[0], within=views.source_timeout(settings)),
             pattern.silent,
             keep,
         )
 
-    def _wanted(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> WantedView:
+    def _view_request(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> ViewRequest:
         query, settings = self.registered.query, self.settings
-        if aggregated(query) and not trace(query).hidden:
+        if is_aggregated(query) and not trace(query).hidden:
             case = Case.AGGREGATE
         else:
             case = Case.BGP
@@ -77,4 +77,4 @@ class QueryServices:
             )
         grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
         policy = settings.policy(case)
-        return WantedView(self.registered, settings, self.contents, grid, numbered, source, policy, case, number)
+        return ViewRequest(self.registered, settings, self.contents, grid, numbered, source, policy, case, number)

@@ -17,7 +17,7 @@ class NumberedPattern:
     split: Split
 
     @cached_property
-    def _written(self) -> tuple[str, Mapping[str, str]]:
+    def _numbered_text(self) -> tuple[str, Mapping[str, str]]:
         source, numbers, words = self.pattern.block.source, dict[str, str](), list[str]()
         for token in self.pattern.block.group.items:
             if token.kind is TokenKind.VAR:
@@ -32,10 +32,10 @@ class NumberedPattern:
     @property
     def key(self) -> Hashable:
         """Equal for patterns that have the same answers, given the same values to join with."""
-        text, numbers = self._written
+        text, numbers = self._numbered_text
         return self.pattern.endpoint, text, frozenset(numbers[name] for name in self.split.sn)
 
     def names_of(self, other: "NumberedPattern") -> Mapping[str, str]:
         """Return the name that each variable of another pattern with the same key has here."""
-        here = {number: name for name, number in self._written[1].items()}
-        return {name: here[number] for name, number in other._written[1].items()}
+        here = {number: name for name, number in self._numbered_text[1].items()}
+        return {name: here[number] for name, number in other._numbered_text[1].items()}

@@ -22,7 +22,7 @@ class Fetch(StrEnum):
     ONCE = "once"
 
 
-class Service(Protocol):
+class ServiceSolver(Protocol):
     """Answers one SERVICE pattern of one query."""
 
     errors: int

@@ -10,10 +10,14 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.cache.evaluation import Answer, Decision, Evaluation, Prospect
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.engine.evaluator import Row
+from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges, over_srs, sure_edges
-from freshkeeper.maintenance.engine.service_join.values import nameless
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import (
+    EdgeRefreshingEndpoint,
+    edge_freshness,
+    without_edge_answers,
+)
+from freshkeeper.maintenance.engine.service_join.values import has_blank_node
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
 from freshkeeper.maintenance.engine.window_content import NEVER
 from freshkeeper.maintenance.fetching.asking import Waiting
@@ -24,7 +28,7 @@ from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 if TYPE_CHECKING:
     from freshkeeper.maintenance.engine.native.view_columns import ViewColumns
 
-Feed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
+DemandFeed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
 """returns the times and lookup-key slots that are new at an evaluation"""
 
 
@@ -37,7 +41,7 @@ class ServiceView:
 
     fetcher: PatternFetcher
     manager: Manager
-    edges: KeepingEdges | None = None
+    edges: EdgeRefreshingEndpoint | None = None
     """refreshes edges, if that is enabled"""
     observe: Callable[[Evaluation], None] = field(default=lambda _: None)
     store: ViewStore = field(default_factory=NoStore)
@@ -48,18 +52,18 @@ class ServiceView:
     failure: Exception | None = None
     failed: int = 0
     """number of failed fetches so far"""
-    sure: dict[Hashable, Freshness] = field(default_factory=dict)
+    edge_freshness: dict[Hashable, Freshness] = field(default_factory=dict)
     """the freshness of the edges of each lookup key, if edges are refreshed"""
     _now: int | None = None
     _evaluation: Evaluation | None = None
-    _looked: tuple[Prospect, Ints] | None = None
+    _prepared: tuple[Prospect, Ints] | None = None
     _decided: tuple[Decision, Ints] | None = None
-    _wanted: deque[EntryId] = field(default_factory=deque)
-    _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
-    _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
+    _prioritised: deque[EntryId] = field(default_factory=deque)
+    _demand: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
+    _reported: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     _answers: list[Answer] | None = None
     _places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-    _feeds: dict[int, Feed] = field(default_factory=dict)
+    _feeds: dict[int, DemandFeed] = field(default_factory=dict)
     columns: "ViewColumns | None" = None
     """its entries as ids, if native queries use it"""
 
@@ -73,19 +77,19 @@ class ServiceView:
         self.users += 1
         return self.users - 1
 
-    def stage(self, user: int, now: int, mappings: Sequence[WindowMapping]) -> None:
+    def set_demand(self, user: int, now: int, mappings: Sequence[WindowMapping]) -> None:
         """Set the window mappings of a query at `now`."""
-        self._staged[user] = now, mappings
+        self._demand[user] = now, mappings
 
-    def stage_columns(self, user: int, feed: Feed) -> None:
+    def set_demand_feed(self, user: int, feed: DemandFeed) -> None:
         """Set the feed of a query that keeps its mappings itself; the view pulls from it when it is evaluated."""
         self._feeds[user] = feed
 
     def leave(self, user: int) -> None:
         """Remove the demand of a query that has ended."""
-        self._staged.pop(user, None)
+        self._demand.pop(user, None)
         self._feeds.pop(user, None)
-        self.manager.content.remove(self._fed.pop(user, {}).keys())
+        self.manager.content.remove(self._reported.pop(user, {}).keys())
 
     @property
     def now(self) -> int | None:
@@ -107,7 +111,7 @@ class ServiceView:
         if again and self.manager.window.grid:
             return
         at, slots, identity = self._arrivals(now)
-        arrived = np.concatenate([slots, self._fed_columns(now)])
+        arrived = np.concatenate([slots, self._pull_demand(now)])
         self._now = now
         if again or (store.last is not None and now <= store.last):
             self._keep(self.manager.revisit(now, at, slots, identity))
@@ -118,27 +122,27 @@ class ServiceView:
         else:
             prospect = self.manager.look_slots(now, at, slots, identity)
             self.manager.bid(prospect)
-            self._looked = prospect, arrived
+            self._prepared = prospect, arrived
 
     def decide(self, now: int) -> None:
         """Choose what to refresh, unless this evaluation is already over."""
         del now
-        if self._looked is None:
+        if self._prepared is None:
             return
-        (prospect, arrived), self._looked = self._looked, None
+        (prospect, arrived), self._prepared = self._prepared, None
         decision = self.manager.choose(prospect, self._first())
         self.manager.reserve(decision)
         self._decided = decision, arrived
 
-    def want(self, asked: EntryId) -> None:
+    def prioritise(self, asked: EntryId) -> None:
         """Request that an entry is refreshed first at the next evaluation; safe from any thread."""
-        self._wanted.append(asked)
+        self._prioritised.append(asked)
 
     def _first(self) -> list[int]:
         """Return the slots of entries that were requested by `want` and are in the view."""
         slots: dict[int, None] = {}
-        while self._wanted:
-            kind, key = self._wanted.popleft()
+        while self._prioritised:
+            kind, key = self._prioritised.popleft()
             if (slot := self.manager.view.srs.by_kind[kind].get(key)) is not None:
                 slots[slot] = None
         return list(slots)
@@ -174,8 +178,8 @@ class ServiceView:
 
     def _keep(self, evaluation: Evaluation) -> None:
         if self.edges is not None:
-            self.sure = sure_edges(evaluation)
-            evaluation = over_srs(evaluation, self.manager.case)
+            self.edge_freshness = edge_freshness(evaluation)
+            evaluation = without_edge_answers(evaluation, self.manager.case)
         if self.marks:
             evaluation = evaluation.with_marks(self._marked())
         self._evaluation, self._answers, self._places = evaluation, None, {}
@@ -183,7 +187,7 @@ class ServiceView:
     def _marked(self) -> int:
         """Return how many window mappings have a lookup key that was never fetched but can be."""
         misses, graph = self.manager.view.misses, self.manager.graph
-        slots = [slot for sn, slot in misses.items() if isinstance(sn, tuple) and not nameless(sn)]
+        slots = [slot for sn, slot in misses.items() if isinstance(sn, tuple) and not has_blank_node(sn)]
         return int(graph.tallies.total[: graph.srs][slots].sum())
 
     def _commit(self, slots: Ints) -> None:
@@ -195,9 +199,9 @@ class ServiceView:
     def _arrivals(self, now: int) -> tuple[Ints, Ints, list[Hashable]]:
         """Return the new window mappings as arrival times, lookup-key slots and identities."""
         manager, span = self.manager, self.manager.window.range
-        new: list[tuple[int, Row, Hashable]] = []
-        for user, (staged, mappings) in self._staged.items():
-            fed, until = self._fed.get(user, {}), dict[Hashable, int]()
+        new: list[tuple[int, TermRow, Hashable]] = []
+        for user, (staged, mappings) in self._demand.items():
+            fed, until = self._reported.get(user, {}), dict[Hashable, int]()
             for mapping in mappings:
                 if staged == now or mapping.expiry > now:
                     identity = (user, mapping.identity)
@@ -208,15 +212,15 @@ class ServiceView:
                     if fed.get(identity, NEVER) < end:
                         new.append((end - span, mapping.sn, identity))
             manager.content.remove(fed.keys() - until.keys())
-            self._fed[user] = until
-        self._staged.clear()
+            self._reported[user] = until
+        self._demand.clear()
         numbers = manager.view.sns.numbers
         manager.view.sn_slots(sorted({sn for _, sn, _ in new if sn not in numbers}, key=str))
         slots = manager.view.sn_slots([sn for _, sn, _ in new])
         self.source.forget(numbers)
         return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
 
-    def _fed_columns(self, now: int) -> Ints:
+    def _pull_demand(self, now: int) -> Ints:
         """Pull the new mappings of native queries; return the slots of their lookup keys."""
         found = [np.empty(0, np.int64)]
         for feed in self._feeds.values():

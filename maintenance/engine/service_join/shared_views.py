@@ -11,16 +11,16 @@ from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.unchanging import Unchanging
-from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import EdgeRefreshingEndpoint
 from freshkeeper.maintenance.engine.service_join.evaluation_grid import common_grid, spec_of
-from freshkeeper.maintenance.engine.service_join.from_view import FromView
+from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Shares
 from freshkeeper.maintenance.engine.service_join.missing_answers import Missing, why_dropped
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
@@ -29,19 +29,19 @@ from freshkeeper.policies.base import Case, Policy
 
 PAY_INTERVAL_MS = 1_000
 """How often a shared budget receives its income if no grid determines when queries are evaluated."""
-PATIENCE = 0.9
+SOURCE_TIME_SHARE = 0.9
 """The fraction of a step that an evaluation may wait for its sources."""
 MOST_NAMES = 3
 """The maximum number of queries that the label of a view lists."""
 
 
 @dataclass(frozen=True, eq=False)
-class WantedView:
+class ViewRequest:
     """The requirements of one SERVICE pattern of one query on its view."""
 
     registered: RegisteredQuery
     settings: MaintenanceSettings
-    contents: Sequence[Content]
+    contents: Sequence[WindowState]
     grid: tuple[int, int] | None
     numbered: NumberedPattern
     source: Source
@@ -80,7 +80,7 @@ class WantedView:
 
 
 @dataclass(eq=False)
-class Views:
+class ViewRegistry:
     """The views of a run, by the requirements of the SERVICE patterns that use them."""
 
     sources: Mapping[str, Source]
@@ -91,21 +91,21 @@ class Views:
     """the number of views of each source"""
     used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
     """by query name: the source IRI and view of each of its patterns"""
-    _wanted: dict[Hashable, list[WantedView]] = field(default_factory=dict)
-    _made: dict[Hashable, tuple[NumberedPattern, ServiceView]] = field(default_factory=dict)
+    _requests: dict[Hashable, list[ViewRequest]] = field(default_factory=dict)
+    _views: dict[Hashable, tuple[NumberedPattern, ServiceView]] = field(default_factory=dict)
     _shared: dict[BudgetRule, SharedBudget] = field(default_factory=dict)
 
-    def want(self, wanted: WantedView) -> None:
+    def add_request(self, wanted: ViewRequest) -> None:
         """Add a user of a view; all users must be added before `service` creates it."""
-        users = self._wanted.setdefault(wanted.key, [])
+        users = self._requests.setdefault(wanted.key, [])
         self.counts[wanted.endpoint] += not users
         users.append(wanted)
 
-    def service(self, wanted: WantedView) -> FromView:
+    def service(self, wanted: ViewRequest) -> CachedService:
         """Return a pattern's access to its view, which is created on first use."""
-        if wanted.key not in self._made:
-            self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
-        first, view = self._made[wanted.key]
+        if wanted.key not in self._views:
+            self._views[wanted.key] = wanted.numbered, self._view(self._requests[wanted.key])
+        first, view = self._views[wanted.key]
         self.used.setdefault(wanted.registered.name, []).append((wanted.endpoint, view))
         if (why := wanted.why_dropped) is not None:
             wanted.settings.dropping(why)
@@ -116,12 +116,12 @@ class Views:
             [names[name] for name in view.source.split.sn],
             wanted.contents,
         )
-        return FromView(part, view, tuple(names[name] for name in view.source.variables), why is None)
+        return CachedService(part, view, tuple(names[name] for name in view.source.variables), why is None)
 
-    def patience(self, settings: MaintenanceSettings) -> float:
+    def source_timeout(self, settings: MaintenanceSettings) -> float:
         """Return how many seconds an evaluation waits for all its sources; a tenth of the step is left for the rest."""
         step = self._step
-        return (math.inf if step is None else PATIENCE * step / 1000) / settings.speed
+        return (math.inf if step is None else SOURCE_TIME_SHARE * step / 1000) / settings.speed
 
     @cached_property
     def _step(self) -> int | None:
@@ -131,7 +131,7 @@ class Views:
             return together[0]
         return min((grid[0] for grid in self.grids if grid), default=None)
 
-    def _view(self, users: Sequence[WantedView]) -> ServiceView:
+    def _view(self, users: Sequence[ViewRequest]) -> ServiceView:
         """Create the view for all its users: with all their windows, evaluated whenever any of them is due."""
         first, settings = users[0], users[0].settings
         source, split = first.source, first.numbered.split
@@ -140,13 +140,13 @@ class Views:
             split,
             source.transport,
             price,
-            within=self.patience(settings),
+            within=self.source_timeout(settings),
             price_of_misses=missing,
             learns_pages=source.pages,
         )
-        edges: KeepingEdges | None = None
+        edges: EdgeRefreshingEndpoint | None = None
         if settings.edges and not split.one_to_one:
-            edges = KeepingEdges(fetcher)
+            edges = EdgeRefreshingEndpoint(fetcher)
         known: ChangeModel = Unchanging()
         if source.changing is not None:
             known = (source.model or settings.model)()
@@ -172,7 +172,7 @@ class Views:
         observe = partial(settings.observe, _label(users), manager)
         return ServiceView(fetcher, manager, edges, observe, store, marks)
 
-    def _budget(self, users: Sequence[WantedView]) -> BudgetRule | Ledger:
+    def _budget(self, users: Sequence[ViewRequest]) -> BudgetRule | Ledger:
         """Return the view's own budget, or its share of a common one by the total weight of its users."""
         settings, name = users[0].settings, users[0].endpoint
         if settings.shares is None and isinstance(settings.budget, BudgetRule):
@@ -187,7 +187,7 @@ class Views:
         return budget.member(name, exact(shares.weights.get(name, 1)) * weight, minimum, len(users))
 
 
-def _label(users: Sequence[WantedView]) -> str:
+def _label(users: Sequence[ViewRequest]) -> str:
     """Return a label for messages and metrics: the queries of the view, and its source."""
     names = list(dict.fromkeys(user.registered.name for user in users if user.registered.name))
     if len(names) > MOST_NAMES:

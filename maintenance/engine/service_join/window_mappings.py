@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
-from freshkeeper.maintenance.engine.functions import time_of
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table, Term, TermRow
+from freshkeeper.maintenance.engine.functions import latest_time
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.engine.window_content import FOREVER, Content
+from freshkeeper.maintenance.engine.window_content import FOREVER, WindowState
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
@@ -27,23 +27,23 @@ from freshkeeper.maintenance.query.syntax.tree import (
     WindowBlock,
 )
 
-Position: TypeAlias = str | Term
+PatternPosition: TypeAlias = str | Term
 """The name of a variable, or a term."""
-UNBOUND: Row = ()
+UNBOUND: TermRow = ()
 """Stands for the lookup key of mappings that lack one of its values."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class WindowTriplePattern:
     """A triple pattern, and the windows that it is matched against."""
 
-    terms: tuple[Position, Position, Position]
-    contents: tuple[Content, ...]
+    terms: tuple[PatternPosition, PatternPosition, PatternPosition]
+    contents: tuple[WindowState, ...]
 
     def expiry(self, bound: Mapping[str, Term]) -> int:
         """Return when the element that matches this pattern under a solution leaves its windows."""
         terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
-        found = [c.expiry(at) for c in self.contents if (at := time_of(c, *terms)) is not None]
+        found = [c.expiry(at) for c in self.contents if (at := latest_time(c, *terms)) is not None]
         # The pattern holds as long as any of its windows has the triple.
         return max(found, default=FOREVER)
 
@@ -55,13 +55,13 @@ class WindowMapping:
     `identity` is everything it binds, `sn` the lookup key, `expiry` the first time at which the windows lack it.
     """
 
-    identity: Row
-    sn: Row
+    identity: TermRow
+    sn: TermRow
     expiry: int
 
 
 @dataclass(frozen=True, eq=False)
-class Mappings:
+class WindowMappings:
     """The window mappings of one evaluation."""
 
     joined: Sequence[WindowMapping]
@@ -71,7 +71,7 @@ class Mappings:
     """some mappings lack a value of the lookup key; they would join with everything, which is never requested"""
 
     @property
-    def lacking(self) -> dict[Row, Freshness]:
+    def lacking(self) -> dict[TermRow, Freshness]:
         """The entry for `ServiceRows.complete` of mappings without a lookup key."""
         return {UNBOUND: Freshness(0.0)} if self.unbound else {}
 
@@ -81,25 +81,27 @@ class WindowPart:
     """The query that finds the window mappings of one SERVICE pattern."""
 
     sparql: str
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[WindowTriplePattern, ...]
     sn: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
+    def of(
+        cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[WindowState]
+    ) -> "WindowPart":
         """Build it for a SERVICE pattern that joins by the variables `sn`."""
         context = query.context(service)
         pattern = context.sparql([window.name for window in query.dataset.named_windows])
         sparql = rewrite_for_pyoxigraph(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
         return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
 
-    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
+    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "WindowMappings":
         """Return the mappings at this evaluation."""
         table = evaluator.find(self.sparql, functions)
         assert isinstance(table, Table)
         if not set(self.sn) <= set(table.variables):
-            return Mappings([], table.variables, bool(table.rows))
+            return WindowMappings([], table.variables, bool(table.rows))
         places = [table.variables.index(name) for name in self.sn]
-        seen: dict[Row, int] = {}
+        seen: dict[TermRow, int] = {}
         found, unbound = [], False
         for row in table.rows:
             sn = tuple(row[n] for n in places)
@@ -111,18 +113,20 @@ class WindowPart:
             bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
             expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
             found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
-        return Mappings(found, table.variables, unbound)
+        return WindowMappings(found, table.variables, unbound)
 
 
 def _patterns(
-    elements: Sequence[Element], contents: Sequence[Content], searched: tuple[Content, ...] | None = None
-) -> Iterator[Pattern]:
+    elements: Sequence[Element], contents: Sequence[WindowState], searched: tuple[WindowState, ...] | None = None
+) -> Iterator[WindowTriplePattern]:
     """Yield the triple patterns over windows; those outside WINDOW blocks match the merged windows."""
     merged = tuple(c for c in contents if not c.window.is_named)
     for element in elements:
         if isinstance(element, TriplePattern):
             if searched or merged:
-                yield from (Pattern(terms, merged if searched is None else searched) for terms in _filled(element))
+                yield from (
+                    WindowTriplePattern(terms, merged if searched is None else searched) for terms in _filled(element)
+                )
         elif isinstance(element, WindowBlock):
             named = tuple(c for c in contents if c.window.is_named and element.iri in (None, c.window.name))
             yield from _patterns(element.inner, contents, named)
@@ -130,7 +134,7 @@ def _patterns(
             yield from _patterns(element.inner, contents, searched)
 
 
-def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Position]]:
+def _filled(element: TriplePattern) -> Iterator[tuple[PatternPosition, PatternPosition, PatternPosition]]:
     """Yield the triples of a pattern whose terms are all simple; blank nodes become variables."""
     for s, p, o in element.triples:
         known = [_blank(term) for term in (s, p, o) if not isinstance(term, Path | Quoted)]
@@ -138,7 +142,7 @@ def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Positi
             yield known[0], known[1], known[2]
 
 
-def _blank(term: Position) -> Position:
+def _blank(term: PatternPosition) -> PatternPosition:
     if isinstance(term, str) and term.startswith("_:"):
         return blank_variable(term)
     return term

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import EdgeRefreshingEndpoint
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price
 from freshkeeper.maintenance.fetching.fetcher import deliver
 from freshkeeper.maintenance.fetching.function_source import fetcher_of
@@ -49,7 +49,7 @@ def nothing(query: str, now: int) -> list[Any]:
 def asked(keys: int, sns: int, batch: int, allowance: int, edges: int = 0) -> Delivery:
     endpoint = pattern_fetcher(PARTS, Transport.in_process(nothing), Price(batch=batch))
     order = Order(1000, nodes("u", keys), nodes("t", sns), allowance, nodes("e", edges))
-    return deliver(KeepingEdges(endpoint), order)
+    return deliver(EdgeRefreshingEndpoint(endpoint), order)
 
 
 def outcomes(delivery: Delivery) -> list[Copy | Expanded]:

@@ -11,7 +11,7 @@ import pytest
 from terms import solutions, text_of
 
 from freshkeeper import continuous_query, run
-from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError, Limits
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError, EvaluationLimits
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
 XSD = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>"
@@ -120,4 +120,4 @@ def test_an_evaluation_that_ends_its_process_fails_by_name() -> None:
         raise AssertionError
 
     with pytest.raises(EvaluationLimitError, match="an evaluation ended its process with SIGTERM"):
-        Limits(ms=10_000).in_time(ended)
+        EvaluationLimits(ms=10_000).in_time(ended)

@@ -66,7 +66,7 @@ def test_one_alone_is_a_plan_of_its_own(stream: Path) -> None:
 def test_one_of_which_an_element_makes_too_many_solutions_is_left_out_and_the_others_go_on(
     stream: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matched_queries, "MOST", 10)
+    monkeypatch.setattr(matched_queries, "MAX_SOLUTIONS", 10)
     one, heard = session(stream, QUERIES)
     found = answers(one)
     assert heard == ["the query pair is left out: one element makes more than 10 solutions; the query was removed"]

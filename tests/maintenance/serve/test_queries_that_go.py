@@ -7,10 +7,10 @@ from pathlib import Path
 from serving import REACH, TOPICS, Client, configured, posts, served
 
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.native.expressions import Asked
+from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator
 from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_content import WindowState
 
 MOVING = TOPICS.replace("RANGE PT2S STEP PT1S", "ELEMENTS 3")
 FILTERED = TOPICS.replace("?topic }", "?topic FILTER(?topic != :rock) }")
@@ -21,7 +21,7 @@ AVERAGE = TOPICS.replace("{ WINDOW", "{ { SELECT * { BIND(1 AS ?one) } } WINDOW"
 def held() -> Counter[str]:
     """What there is of queries in this process."""
     gc.collect()
-    kinds = (TripleSlots, ContinuousQuery, Content, ServiceView, Asked)
+    kinds = (TripleSlots, ContinuousQuery, WindowState, ServiceView, ExpressionEvaluator)
     found = (type(one) for one in gc.get_objects())  # not its __class__, for which a dead proxy raises
     return Counter(kind.__name__ for kind in found if issubclass(kind, kinds))
 

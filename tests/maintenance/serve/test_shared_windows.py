@@ -10,7 +10,7 @@ from pyoxigraph import NamedNode, Triple
 from serving import POSTS, E, configured
 
 from freshkeeper import Source, continuous_query, run
-from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
 from freshkeeper.maintenance.serve.service import QueryService
@@ -65,8 +65,8 @@ def expected(text: str, some: list[tuple[int, str, str, str]], place: Path) -> d
     return {result.t: len(result.answers) for result in run(query, {POSTS: posts})}
 
 
-def slots(service: QueryService, name: str) -> list[HeldSlots]:
-    return [one.held for one in service.queries.running[name].contents if isinstance(one.held, HeldSlots)]
+def slots(service: QueryService, name: str) -> list[ColumnWindowStore]:
+    return [one.store for one in service.queries.running[name].contents if isinstance(one.store, ColumnWindowStore)]
 
 
 @pytest.mark.parametrize("seed", range(4))

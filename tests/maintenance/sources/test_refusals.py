@@ -15,7 +15,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import EdgeRefreshingEndpoint
 from freshkeeper.maintenance.fetching.backoff import LONGEST_BACKOFF, KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
@@ -165,10 +165,8 @@ def test_bad_keys_take_no_place_in_the_budget_of_good_ones(
 ) -> None:
     bad = USERS[::2]
     endpoint, proxy = asking(*bad, batch=1, failures=5)
-    manager = Manager(
-        WindowSpec(4000, 1000), KeepingEdges(endpoint) if wrapped else endpoint, make(policy), BudgetRule.of(6),
-        Learned(), case,
-    )  # fmt: skip
+    asked = EdgeRefreshingEndpoint(endpoint) if wrapped else endpoint
+    manager = Manager(WindowSpec(4000, 1000), asked, make(policy), BudgetRule.of(6), Learned(), case)
     for n in range(1, 20):
         manager.evaluate(1000 * n, [(1000 * n, node(f"t_{user}")) for user in USERS])
     assert manager.ledger.spent == proxy.count

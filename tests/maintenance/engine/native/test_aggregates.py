@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store, Triple
 from terms import text_of
 
-from freshkeeper.maintenance.engine.native.aggregates import Aggregated
+from freshkeeper.maintenance.engine.native.aggregates import AggregateEvaluator
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
@@ -63,7 +63,9 @@ def test_they_are_those_of_the_library(function: str, drawn: Drawn, distinct: st
     dictionary = Dictionary()
     column = np.array([-1 if term is None else dictionary.id(term) for _, term in drawn], np.int64)
     groups = np.array([group for group, _ in drawn], np.int64)
-    ids = Aggregated(dictionary).rows(Aggregate("made", "v", bool(distinct), function), groups, {"v": column}, 4)
+    ids = AggregateEvaluator(dictionary).rows(
+        Aggregate("made", "v", bool(distinct), function), groups, {"v": column}, 4
+    )
     made = [None if id < 0 else dictionary.term(id) for id in ids.tolist()]
     assert made == by_library(function, drawn, 4, distinct)
     assert made == by_library(function, drawn[::-1], 4, distinct)
@@ -73,7 +75,7 @@ def test_many_integers_are_not_asked_of_the_library() -> None:
     dictionary = Dictionary()
     column = dictionary.encode([Literal(n) for n in range(1000)])
     groups = np.arange(1000) % 2
-    made = Aggregated(dictionary)
+    made = AggregateEvaluator(dictionary)
     made._by_library = None  # type: ignore[method-assign, assignment]
     sums = made.rows(Aggregate("made", "v", False, "SUM"), groups, {"v": column}, 2)
     means = made.rows(Aggregate("made", "v", False, "AVG"), groups, {"v": column}, 2)

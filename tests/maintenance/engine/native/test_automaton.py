@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.base.arrays import Ints
-from freshkeeper.maintenance.engine.automaton.automaton import Automaton, Solutions
+from freshkeeper.maintenance.engine.automaton.automaton import Automaton, MatchedSolutions
 
 MOST = 10_000
 Row: TypeAlias = tuple[int, int, int]
@@ -82,7 +82,7 @@ class Plain:
 
 
 def decoded(
-    found: Solutions, forms: Mapping[int, Patterns], clock: Ints, first: int = 0
+    found: MatchedSolutions, forms: Mapping[int, Patterns], clock: Ints, first: int = 0
 ) -> list[tuple[int, int, tuple[int, ...]]]:
     """Solutions as (time, form, values)."""
     taken, at = [], 0

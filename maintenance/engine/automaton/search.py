@@ -5,8 +5,18 @@ from typing import NamedTuple
 from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Ids, Ints
-from freshkeeper.maintenance.engine.automaton.automaton_tables import find
-from freshkeeper.maintenance.engine.automaton.automaton_tries import (
+from freshkeeper.maintenance.engine.automaton.kernel_window import (
+    AFTER,
+    BITS,
+    MATCHED,
+    MATCHES,
+    NEWER,
+    OLDEST,
+    AutomatonWindow,
+    bucket,
+)
+from freshkeeper.maintenance.engine.automaton.pair_table import find
+from freshkeeper.maintenance.engine.automaton.tries import (
     BY,
     BY_NOTHING,
     END,
@@ -16,22 +26,12 @@ from freshkeeper.maintenance.engine.automaton.automaton_tries import (
     LEAD,
     NEXT_END,
     NEXT_PROBE,
-    NOWHERE,
+    NONE,
     OLD,
     PROBE,
     VALUES,
     VALUES_STOP,
     JoinTrie,
-)
-from freshkeeper.maintenance.engine.automaton.automaton_window import (
-    AFTER,
-    BITS,
-    MATCHED,
-    MATCHES,
-    NEWER,
-    OLDEST,
-    Held,
-    bucket,
 )
 
 DONE, NO_ROOM, NO_SLOT, TOO_MANY = 0, 1, 2, 3
@@ -48,7 +48,7 @@ The triple's slot, the probe, the candidate slot, and which pattern of the candi
 """
 
 
-class Found(NamedTuple):
+class SolutionBuffer(NamedTuple):
     """A buffer for solutions: the element that made each, its form, and the values of the form's variables."""
 
     element: Ints
@@ -61,7 +61,16 @@ class Found(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most: int, found: Found, at: Ints) -> int:
+def solve(
+    joins: JoinTrie,
+    held: AutomatonWindow,
+    path: Ints,
+    slot: int,
+    element: int,
+    most: int,
+    found: SolutionBuffer,
+    at: Ints,
+) -> int:
     """Find every solution with the triple of this slot, along all paths that begin with a pattern it matches."""
     path[CHOSEN, 0] = slot
     for r in range(held.slots[slot, MATCHES]):
@@ -74,7 +83,7 @@ def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most
             if joins.nodes[node, PROBE] >= 0:
                 begin_probe(joins, held, path, joins.nodes[node, PROBE], depth)
                 depth += 1
-            node = NOWHERE
+            node = NONE
             while depth and node < 0:
                 node = advance(joins, held, path, depth - 1)
                 if node < 0 and path[PROBED, depth - 1] < 0:
@@ -83,7 +92,7 @@ def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most
 
 
 @njit(cache=True, nogil=True)
-def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
+def advance(joins: JoinTrie, held: AutomatonWindow, path: Ints, step: int) -> int:
     """Advance one step of the path.
 
     Return the node that the candidate leads to. Return NOWHERE after moving on to the probe's next candidate or, when
@@ -91,10 +100,10 @@ def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
     """
     candidate, probe = path[CANDIDATE, step], path[PROBED, step]
     if candidate < 0:
-        path[PROBED, step] = NOWHERE
+        path[PROBED, step] = NONE
         if joins.probes[probe, NEXT_PROBE] >= 0:
             begin_probe(joins, held, path, joins.probes[probe, NEXT_PROBE], step)
-        return NOWHERE
+        return NONE
     slot = held.slots[candidate]
     while path[BRANCH, step] < slot[MATCHES]:
         pattern = slot[MATCHED + path[BRANCH, step]]
@@ -107,11 +116,11 @@ def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
                 return int(joins.roots + node)
     path[BRANCH, step] = 0
     path[CANDIDATE, step] = suited(joins, held, path, probe, after(joins, held, probe, candidate))
-    return NOWHERE
+    return NONE
 
 
 @njit(cache=True, nogil=True)
-def begin_probe(joins: JoinTrie, held: Held, path: Ints, probe: int, step: int) -> None:
+def begin_probe(joins: JoinTrie, held: AutomatonWindow, path: Ints, probe: int, step: int) -> None:
     """Start a probe at the first triple of the window that it finds."""
     chain, by = joins.probes[probe, LEAD], joins.probes[probe, BY]
     if chain == BY_NOTHING:
@@ -124,14 +133,14 @@ def begin_probe(joins: JoinTrie, held: Held, path: Ints, probe: int, step: int) 
 
 
 @njit(cache=True, nogil=True)
-def after(joins: JoinTrie, held: Held, probe: int, slot: int) -> int:
+def after(joins: JoinTrie, held: AutomatonWindow, probe: int, slot: int) -> int:
     """Return the slot of the next triple in a probe's chain."""
     chain = joins.probes[probe, LEAD]
     return int(held.slots[slot, NEWER] if chain == BY_NOTHING else held.slots[slot, AFTER + chain])
 
 
 @njit(cache=True, nogil=True)
-def suited(joins: JoinTrie, held: Held, path: Ints, probe: int, slot: int) -> int:
+def suited(joins: JoinTrie, held: AutomatonWindow, path: Ints, probe: int, slot: int) -> int:
     """Return the first slot, from this one on, whose triple has a pattern and the ids that the probe asks for."""
     asked = joins.probes[probe]
     while slot >= 0:
@@ -143,11 +152,20 @@ def suited(joins: JoinTrie, held: Held, path: Ints, probe: int, slot: int) -> in
         if fits:
             return int(slot)
         slot = after(joins, held, probe, slot)
-    return NOWHERE
+    return NONE
 
 
 @njit(cache=True, nogil=True)
-def give(joins: JoinTrie, held: Held, path: Ints, node: int, element: int, most: int, found: Found, at: Ints) -> int:
+def give(
+    joins: JoinTrie,
+    held: AutomatonWindow,
+    path: Ints,
+    node: int,
+    element: int,
+    most: int,
+    found: SolutionBuffer,
+    at: Ints,
+) -> int:
     """Write the solutions of all conjunctions that are complete at a node."""
     end = joins.nodes[node, END]
     while end >= 0:

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Ints
-from freshkeeper.maintenance.engine.automaton.automaton_tables import find, hashed
-from freshkeeper.maintenance.engine.automaton.automaton_tries import NOWHERE, OTHER, PATTERN, SAME, SIBLING, PatternTrie
+from freshkeeper.maintenance.engine.automaton.pair_table import find, hashed
+from freshkeeper.maintenance.engine.automaton.tries import ANY_ID, NONE, PATTERN, SAME, SIBLING, PatternTrie
 
 S, P, O, LAST, OLDER, NEWER, AFTER, BEFORE, BITS, MATCHES, MATCHED = 0, 1, 2, 3, 4, 5, 6, 10, 14, 15, 16  # noqa: E741
 """Columns of a slot.
@@ -21,11 +21,11 @@ chain; one bit per matching pattern, number modulo 64; how many patterns match, 
 """
 WIDTH = 32
 """Columns of a slot. A triple matches at most 15 patterns: 8 shapes, and those with equal variables."""
-WHOLE = 3
+TRIPLE_CHAIN = 3
 OLDEST, NEWEST, FREE, CHAINS = 0, 1, 2, 3
 
 
-class Held(NamedTuple):
+class AutomatonWindow(NamedTuple):
     """The triples of a window, one slot each, in chains of slots with equal hashes."""
 
     slots: Ints
@@ -35,15 +35,15 @@ class Held(NamedTuple):
     """the oldest, the newest and a free slot; which positions have chains, as bits"""
 
 
-def room_for(slots: int, chains: int = 0) -> Held:
+def room_for(slots: int, chains: int = 0) -> AutomatonWindow:
     """Return an empty window with `slots` slots (a power of two) and chains by these positions."""
-    made = np.full((slots, WIDTH), NOWHERE, np.int64)
+    made = np.full((slots, WIDTH), NONE, np.int64)
     made[:-1, NEWER] = np.arange(1, slots)
-    return Held(made, np.full((4, 2 * slots), NOWHERE, np.int64), np.array([NOWHERE, NOWHERE, 0, chains]))
+    return AutomatonWindow(made, np.full((4, 2 * slots), NONE, np.int64), np.array([NONE, NONE, 0, chains]))
 
 
 @njit(cache=True, nogil=True)
-def move_all(source: Held, target: Held, patterns: PatternTrie) -> None:
+def move_all(source: AutomatonWindow, target: AutomatonWindow, patterns: PatternTrie) -> None:
     """Insert all triples of one window into another and match them against these patterns."""
     at = source.edge[OLDEST]
     while at >= 0:
@@ -53,23 +53,23 @@ def move_all(source: Held, target: Held, patterns: PatternTrie) -> None:
 
 
 @njit(cache=True, nogil=True)
-def lookup(held: Held, s: int, p: int, o: int) -> int:
+def lookup(held: AutomatonWindow, s: int, p: int, o: int) -> int:
     """Return the slot of a triple, or -1."""
     slots = held.slots
-    at = int(held.heads[WHOLE, bucket(held, WHOLE, hashed(hashed(s, p), o))])
+    at = int(held.heads[TRIPLE_CHAIN, bucket(held, TRIPLE_CHAIN, hashed(hashed(s, p), o))])
     while at >= 0 and not (slots[at, S] == s and slots[at, P] == p and slots[at, O] == o):
-        at = int(slots[at, AFTER + WHOLE])
+        at = int(slots[at, AFTER + TRIPLE_CHAIN])
     return at
 
 
 @njit(cache=True, nogil=True)
-def bucket(held: Held, chain: int, key: int) -> int:
+def bucket(held: AutomatonWindow, chain: int, key: int) -> int:
     """Return the bucket of a key in a chain."""
     return hashed(key, chain) & int(held.heads.shape[1] - 1)
 
 
 @njit(cache=True, nogil=True)
-def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie) -> int:
+def insert(held: AutomatonWindow, s: int, p: int, o: int, last: int, patterns: PatternTrie) -> int:
     """Insert a triple that is not in the window; a slot must be free. Return the slot."""
     at = int(held.edge[FREE])
     slot = held.slots[at]
@@ -77,7 +77,7 @@ def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie)
     slot[S], slot[P], slot[O] = s, p, o
     put_last(held, at, last)
     match(patterns, slot)
-    link(held, at, WHOLE, hashed(hashed(s, p), o))
+    link(held, at, TRIPLE_CHAIN, hashed(hashed(s, p), o))
     for c in range(3):
         if slot[MATCHES] and held.edge[CHAINS] >> c & 1:
             link(held, at, c, slot[c])
@@ -85,20 +85,20 @@ def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie)
 
 
 @njit(cache=True, nogil=True)
-def renew(held: Held, at: int, last: int) -> None:
+def renew(held: AutomatonWindow, at: int, last: int) -> None:
     """Make a triple the newest, because it arrived again."""
     take_out(held, at)
     put_last(held, at, last)
 
 
 @njit(cache=True, nogil=True)
-def evict(held: Held, until: int) -> None:
+def evict(held: AutomatonWindow, until: int) -> None:
     """Remove triples whose last arrival is at or before `until`."""
     at = held.edge[OLDEST]
     while at >= 0 and held.slots[at, LAST] <= until:
         slot = held.slots[at]
         take_out(held, at)
-        unlink(held, at, WHOLE, hashed(hashed(slot[S], slot[P]), slot[O]))
+        unlink(held, at, TRIPLE_CHAIN, hashed(hashed(slot[S], slot[P]), slot[O]))
         for c in range(3):
             if slot[MATCHES] and held.edge[CHAINS] >> c & 1:
                 unlink(held, at, c, slot[c])
@@ -107,10 +107,10 @@ def evict(held: Held, until: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def put_last(held: Held, at: int, last: int) -> None:
+def put_last(held: AutomatonWindow, at: int, last: int) -> None:
     """Append a slot to the list as its newest."""
     newest = held.edge[NEWEST]
-    held.slots[at, LAST], held.slots[at, OLDER], held.slots[at, NEWER] = last, newest, NOWHERE
+    held.slots[at, LAST], held.slots[at, OLDER], held.slots[at, NEWER] = last, newest, NONE
     if newest >= 0:
         held.slots[newest, NEWER] = at
     else:
@@ -119,7 +119,7 @@ def put_last(held: Held, at: int, last: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def take_out(held: Held, at: int) -> None:
+def take_out(held: AutomatonWindow, at: int) -> None:
     """Remove a slot from the list."""
     older, newer = held.slots[at, OLDER], held.slots[at, NEWER]
     if older >= 0:
@@ -133,18 +133,18 @@ def take_out(held: Held, at: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def link(held: Held, at: int, chain: int, key: int) -> None:
+def link(held: AutomatonWindow, at: int, chain: int, key: int) -> None:
     """Insert a slot at the head of a key's chain."""
     place = bucket(held, chain, key)
     first = held.heads[chain, place]
-    held.slots[at, AFTER + chain], held.slots[at, BEFORE + chain] = first, NOWHERE
+    held.slots[at, AFTER + chain], held.slots[at, BEFORE + chain] = first, NONE
     if first >= 0:
         held.slots[first, BEFORE + chain] = at
     held.heads[chain, place] = at
 
 
 @njit(cache=True, nogil=True)
-def unlink(held: Held, at: int, chain: int, key: int) -> None:
+def unlink(held: AutomatonWindow, at: int, chain: int, key: int) -> None:
     """Remove a slot from a key's chain."""
     before, after = held.slots[at, BEFORE + chain], held.slots[at, AFTER + chain]
     if before >= 0:
@@ -159,14 +159,14 @@ def unlink(held: Held, at: int, chain: int, key: int) -> None:
 def match(trie: PatternTrie, slot: Ints) -> None:
     """Write the patterns that a triple matches into its slot, along all paths of the trie that its ids open."""
     slot[MATCHES] = slot[BITS] = 0
-    for a in (find(trie.table, 0, slot[S]) + 1, trie.states[0, OTHER]):
+    for a in (find(trie.table, 0, slot[S]) + 1, trie.states[0, ANY_ID]):
         if a <= 0:
             continue
-        for b in (find(trie.table, a, slot[P]) + 1, trie.states[a, OTHER]):
+        for b in (find(trie.table, a, slot[P]) + 1, trie.states[a, ANY_ID]):
             if b <= 0:
                 continue
-            for c in (find(trie.table, b, slot[O]) + 1, trie.states[b, OTHER]):
-                pattern = trie.states[c, PATTERN] if c > 0 else NOWHERE
+            for c in (find(trie.table, b, slot[O]) + 1, trie.states[b, ANY_ID]):
+                pattern = trie.states[c, PATTERN] if c > 0 else NONE
                 while pattern >= 0:
                     if fits(trie.patterns[pattern, SAME], slot):
                         slot[MATCHED + slot[MATCHES]] = pattern

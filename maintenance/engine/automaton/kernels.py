@@ -4,15 +4,15 @@ import numpy as np
 from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.automaton.automaton_search import DONE, JOINING, NEXT, NO_SLOT, READY, Found, solve
-from freshkeeper.maintenance.engine.automaton.automaton_tries import MOST_PATTERNS, JoinTrie, PatternTrie
-from freshkeeper.maintenance.engine.automaton.automaton_window import FREE, Held, evict, insert, lookup, renew
+from freshkeeper.maintenance.engine.automaton.kernel_window import FREE, AutomatonWindow, evict, insert, lookup, renew
+from freshkeeper.maintenance.engine.automaton.search import DONE, JOINING, NEXT, NO_SLOT, READY, SolutionBuffer, solve
+from freshkeeper.maintenance.engine.automaton.tries import MOST_PATTERNS, JoinTrie, PatternTrie
 
 
 @njit(cache=True, nogil=True)
 def read(
-    patterns: PatternTrie, joins: JoinTrie, held: Held, found: Found, clock: Ints, s: Ints, p: Ints, o: Ints,
-    new: Bools, at: Ints, first: int, reach: int, most: int,
+    patterns: PatternTrie, joins: JoinTrie, held: AutomatonWindow, found: SolutionBuffer,
+    clock: Ints, s: Ints, p: Ints, o: Ints, new: Bools, at: Ints, first: int, reach: int, most: int,
 ) -> int:  # fmt: skip
     """Read elements until all are read or something is missing; a further call continues at the same place.
 
@@ -48,7 +48,7 @@ def read(
 
 
 @njit(cache=True, nogil=True)
-def begin_instant(held: Held, clock: Ints, s: Ints, p: Ints, o: Ints, new: Bools, first: int) -> int:
+def begin_instant(held: AutomatonWindow, clock: Ints, s: Ints, p: Ints, o: Ints, new: Bools, first: int) -> int:
     """Renew the triples of this instant that the window holds; return the position after the instant."""
     x = first
     while x < clock.size and clock[x] == clock[first]:

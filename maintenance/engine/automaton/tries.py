@@ -13,18 +13,18 @@ import numpy as np
 from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
-from freshkeeper.maintenance.engine.automaton.automaton_tables import enter, table_for
+from freshkeeper.maintenance.engine.automaton.pair_table import enter, table_for
 
 MOST_PATTERNS = 16
 """The maximum number of triple patterns in a conjunction.
 
 A reference to an earlier triple has 7 bits, and every path is built.
 """
-ANY = NOWHERE = -1
+ANY = NONE = -1
 BY_NOTHING = 3
 """Instead of a position to look up: all triples of the window are candidates."""
 
-OTHER, PATTERN = 0, 1
+ANY_ID, PATTERN = 0, 1
 """Columns of a state: the state after any other id, and the first pattern that is matched here."""
 SIBLING, SAME = 0, 1
 """Columns of a pattern.
@@ -67,7 +67,7 @@ class JoinTrie(NamedTuple):
     """where the values of variables are found: 4 · step + position"""
 
 
-def lay(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
+def build_tries(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
     """Build both tries; conjunction f has the rows from starts[f] on, and the number forms[f]."""
     states, lengths = 3 * len(rows) + 1, np.diff(starts)
     patterns = PatternTrie(table_for(states), _none(states, 2), _none(len(rows), 2))
@@ -85,7 +85,7 @@ def chains(joins: JoinTrie) -> int:
 
 
 def _none(rows: int, columns: int) -> Ints:
-    return np.full((rows, columns), NOWHERE, np.int64)
+    return np.full((rows, columns), NONE, np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +99,7 @@ def lay_patterns(trie: PatternTrie, rows: Ints, numbers: Ints) -> int:
             entry = enter(trie.table, entries, state, id)
             entries = max(entries, entry + 1)
             if id == ANY:
-                trie.states[state, OTHER] = entry + 1
+                trie.states[state, ANY_ID] = entry + 1
             state = entry + 1
         same, found = sameness(rows[r]), trie.states[state, PATTERN]
         while found >= 0 and trie.patterns[found, SAME] != same:
@@ -215,7 +215,7 @@ def keep(values: Ints, place: Ints) -> int:
 @njit(cache=True, nogil=True)
 def referred(value: int, place: Ints) -> int:
     """Return the earlier position that a variable equals, or NOWHERE."""
-    return int(place[-1 - value]) if value < 0 else NOWHERE
+    return int(place[-1 - value]) if value < 0 else NONE
 
 
 @njit(cache=True, nogil=True)
