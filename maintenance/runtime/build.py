@@ -168,7 +168,7 @@ class QueryBuilder:
 
     def _plan_snapshot(self, one: RegisteredQuery) -> Factory:
         query = one.query
-        contents = [content_of(window, self.start) for window in query.windows]
+        contents = [window_state(window, self.start) for window in query.windows]
         create = partial(
             ContinuousQuery,
             query,
@@ -181,11 +181,12 @@ class QueryBuilder:
         # A query that also has a native plan gives the same answers in the same order with both evaluators.
         has_plan = self._has_plan(query)
         if one.settings is None or not query.services:
-            return partial(create, answering=LocalQuery(query, one_order=has_plan))
+            return partial(create, answering=LocalQuery(query, ordered_aggregation=has_plan))
         services = QueryServices(one, one.settings, contents, self.start, self.views).planned()
 
         def joined() -> ContinuousQuery:
-            return create(answering=FederatedQuery(query, [create() for create in services], one_order=has_plan))
+            solvers = [make_solver() for make_solver in services]
+            return create(answering=FederatedQuery(query, solvers, ordered_aggregation=has_plan))
 
         return joined
 
@@ -222,12 +223,12 @@ class QueryBuilder:
         settings = _check_native(query, one.settings)
         # Windows of a query that waits for its sources must stay as they are meanwhile: nobody shares them.
         windows = None if self._may_wait(query) else self.windows
-        contents = slot_contents(query, self.start, self.dictionary, windows)
+        contents = column_windows(query, self.start, self.dictionary, windows)
         services = QueryServices(one, settings, contents, self.start, self.views).planned()
 
         def create() -> ContinuousQuery:
             joined = FederatedQuery(query, [create() for create in services])
-            native = [NativeService(one, self.dictionary) for one in joined.services if isinstance(one, FromView)]
+            native = [NativeService(one, self.dictionary) for one in joined.services if isinstance(one, CachedService)]
             kind = NativeServiceAnswers
             if plan.head.grouping is not None:
                 kind = ServiceGroups
@@ -241,9 +242,9 @@ class QueryBuilder:
                 self.dictionary,
                 variables=joined.names([one.service.variables for one in native]),
                 services=native,
-                tells_all=keeps_result,
+                keep_full_result=keeps_result,
             )
-            return continuous(answers, self.graphs, self.start, one.name)
+            return query_of_answers(answers, self.graphs, self.start, one.name)
 
         return create
 
