@@ -115,7 +115,7 @@ def _followers(user: int, count: int) -> str:
 POLICIES = ("lru", "ibm", "plan")
 STEPS_BANKED = 4
 EVERY = 5
-"""Standings are told after so many evaluations."""
+"""Evaluations between two updates of the standings."""
 
 
 @dataclass(eq=False)
@@ -136,7 +136,7 @@ class Standing:
         return self.fresh / self.answers if self.answers else 1.0
 
     def as_json(self) -> dict[str, object]:
-        """Per answer and per evaluation; the time of a decision is the median, as the first one loads what it needs."""
+        """Return results per answer and per evaluation; decision time is a median, as the first one is slow."""
         return {
             "policy": self.policy,
             "freshness": self.freshness,

@@ -1,4 +1,4 @@
-"""The demonstration live: a service over its stream and its source, as if they went on by the clock.
+"""The live demo: a service over the stream and the source of the demo, in real time.
 
 The two minutes of the contest come again and again: posts are pushed when they are due, and followers change then.
 It begins two minutes ago, so that there is something to see at once, and is over after an hour.
@@ -20,7 +20,7 @@ from freshkeeper.simulator.demo import BASE, BLOG, POSTS, SECONDS
 
 LAP = 1_000 * SECONDS
 LAPS = 32
-"""The past, an hour, and one more until somebody has noticed."""
+"""Laps of the stream: the past, an hour, and a reserve."""
 PORT = 8642
 EVERY = 0.25
 """Seconds between two requests."""
@@ -104,7 +104,7 @@ class LiveScene:
 
 
 def show_live(demonstration: Path, seconds: float, tell: Callable[[str], None]) -> None:
-    """Serve it until somebody stops it, or so many seconds are over."""
+    """Serve the demo until it is stopped, or for `seconds` seconds."""
     scene = LiveScene(demonstration, int(time.time() * 1000) - LAP)
     config = read_config(scene.write(), {"listen": str(_port())})
     over = Event()

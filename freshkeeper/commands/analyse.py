@@ -13,7 +13,7 @@ COLUMNS = {
     "setting": "setting", "policy": "policy", "freshness": "freshness", "± 95 %": "ci95", "basis": "basis",
     "pooled": "pooled", "in target": "within_target",
 }  # fmt: skip
-"""What is told of a freshness; beside it stand the shares of wasted refreshes and of stale answers that were missed."""
+"""The printed columns of a freshness; the shares of wasted refreshes and missed stale answers follow."""
 SHARES = {"wasted": "wasted_share", "missed": "share_of_stale"}
 
 

@@ -21,7 +21,7 @@ def init(
     overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
     kind: Annotated[str, typer.Option("--for", help="experiment, run, service or source")] = "experiment",
 ) -> None:
-    """Write a config with every key, its default and what it means.
+    """Write a config with every key, its default and its meaning.
 
     Examples: `freshkeeper config init mine.yaml`, `freshkeeper config init run.yaml --for run`
     """
@@ -89,7 +89,7 @@ def show(name: Annotated[str, typer.Argument(help="a name that `config list` kno
 
 @app.command()
 def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
-    """Check a config, of experiments, of a continuous query or of a source, and say what it would run.
+    """Check the config of an experiment, a continuous query or a source, and say what it would run.
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """

@@ -1,4 +1,4 @@
-"""An experiment from a command: where it runs, its standings while it goes on, and what is printed in the end."""
+"""Experiments run by commands: where they run, their standings, and the printed results."""
 
 import os
 import shlex
@@ -125,7 +125,7 @@ def unbudgeted(settings: "Sequence[GridSetting]") -> set[str]:
 
 
 def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
-    """Return what performs runs on Spark, or None for this machine."""
+    """Return the function that does runs on Spark, or None for this machine."""
     if chosen.on == "local":
         if chosen.master:
             raise ConfigError(f"--master {chosen.master} is the master of Spark: add --on spark")
@@ -257,7 +257,7 @@ def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]
 
 
 def processes(experiment: "Experiment", together: int, runs: int) -> int:
-    """Return how many processes pay for `runs` runs of which `together` can go at once: each needs a second of work."""
+    """Return the number of processes for `runs` runs, `together` at once; a process needs a second of work to pay."""
     if together == 1 or (_size(experiment) <= SMALL_RUN and runs < FEW_RUNS):
         return 1
     return min(together, os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Options made from the model of a config: adding one touches the model alone."""
+"""Options made from the model of a config, so that a new option is a change of the model only."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps

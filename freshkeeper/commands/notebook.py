@@ -13,7 +13,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError
 
 PACKAGE = Path(freshkeeper.__file__).parent
 PLACES = (PACKAGE / "notebooks", PACKAGE.parent / "notebooks")
-"""Where notebooks are: in what is installed from a wheel, and in a checkout."""
+"""The directories of notebooks: in an installed wheel, and in a checkout."""
 REPORT = "02-freshness-report.py"
 LONGEST_CELL_S = 3600
 app = typer.Typer(no_args_is_help=True, help="Run a notebook without Jupyter and keep it as a page.")

@@ -1,4 +1,4 @@
-"""Options as people write them: durations, key=value, IRI=FILE."""
+"""Parsing of options: durations, key=value, IRI=FILE."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def assignments(written: list[str] | None) -> dict[str, Any]:
-    """`--set key=value`, the value read as YAML."""
+    """Parse `--set key=value`; values are YAML."""
     import yaml
 
     found = {}
@@ -28,7 +28,7 @@ def assignments(written: list[str] | None) -> dict[str, Any]:
 
 
 def changed(given: Mapping[str, Any], written: list[str] | None) -> dict[str, Any]:
-    """Keys of a config that were given, by options and by `--set`; a key has one value."""
+    """Merge keys given by options and by `--set`; raise ConfigError for a key given twice."""
     changes = assignments(written)
     if twice := given.keys() & changes:
         raise ConfigError(f"{min(twice)} is given twice, by an option and by --set; leave one of them out")
@@ -36,7 +36,7 @@ def changed(given: Mapping[str, Any], written: list[str] | None) -> dict[str, An
 
 
 def duration(name: str, written: str, read: Callable[[str], int] = to_ms) -> int | None:
-    """`4s`, `PT4S` or milliseconds; nothing for nothing."""
+    """Parse `4s`, `PT4S` or milliseconds; return None for an empty text."""
     return durations.duration(f"--{name}", written, read) if written else None
 
 
@@ -46,7 +46,7 @@ EXAMPLES = {
     "IRI=N": "blog=2",
     "IRI=SHARE": "blog=0.5",
 }
-"""What stands behind http://example.org/ in an example of each form."""
+"""The part after http://example.org/ in the example of each form."""
 
 
 def pairs(name: str, written: list[str] | None, form: str = "IRI=FILE") -> dict[str, str]:
@@ -64,6 +64,6 @@ def pairs(name: str, written: list[str] | None, form: str = "IRI=FILE") -> dict[
     return found
 
 
-SPEAKING = "how triples are spoken of: graph, reification, singleton, star or implicit"
+SPEAKING = "how triples are annotated: graph, reification, singleton, star or implicit"
 TIMING = "their times: expiration, interval, or flat (on the mark itself, closed at the end)"
-"""How it is said until when triples hold."""
+"""Help for the encoding of times."""

@@ -17,7 +17,7 @@ KEYS = (
     *("trace", "policies", "budget", "bank", "window", "step", "case", "knowledge"),
     *("start", "seeds", "evaluations", "answers", "baselines", "hold", "audit"),
 )
-"""What has an option of its own; `--set` takes any key."""
+"""Keys with an option of their own; `--set` takes any key."""
 
 
 def simulate(

@@ -1,4 +1,4 @@
-"""The answer: the least budget with which each policy keeps the target, beside what caches without a budget need."""
+"""The answer: the least budget with which each policy keeps the target, and the needs of caches without a budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,9 +28,9 @@ class Requirement:
     point: Point | None
     """None where it never gets there"""
     nearest: Point
-    """the same, or the freshest one that was tried"""
+    """the same, or the freshest point that was tried"""
     ttl: Point | None = None
-    """the TTL cache that makes as many requests as the nearest, or the one that makes fewest of all"""
+    """the TTL cache with as many requests as the nearest point, or the one with the fewest"""
     ahead: Estimate | None = None
     """by how much the nearest is fresher than that; None where no TTL cache makes so few"""
 

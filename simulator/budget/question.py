@@ -1,4 +1,4 @@
-"""The question: which freshness is asked for, over which trace and window, of which policies, at which price."""
+"""The question: a target freshness, a trace and window, policies, and the price of a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from freshkeeper.simulator.experiment.experiment_config import Experiment, GridS
 PERIODS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000, "month": 2_592_000_000, "year": 31_536_000_000}
 """In ms; a month has 30 days."""
 ASSUMED: Mapping[str, Any] = {"knowledge": Knowledge.LEARNED.value, "start": "cold", "policies": "lru,gain,plan"}
-"""Of what was recorded: nothing is known of changes but what refreshes reveal, and the view starts empty."""
+"""Defaults for recordings: only refreshes reveal changes, and the view starts empty."""
 
 
 @dataclass(frozen=True)

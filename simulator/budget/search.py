@@ -31,7 +31,7 @@ class _Bracket:
     high: float | None = None
     high_fresh: float = 1.0
     slow: int = 0
-    """how many guesses in a row cut less than half off what was open"""
+    """guesses in a row that cut the bracket by less than half"""
 
     def add(self, budget: float, fresh: float) -> None:
         """Narrow the bracket by one budget and its freshness."""

@@ -26,7 +26,7 @@ class Baseline:
     budget: float
     """γ of the setting, which `ttl` and `refresh-ahead` were given as many requests as it pays for"""
     ttl_ms: float | None
-    """of each seed the one that its trace needs for so many requests; None where nothing is to be chosen"""
+    """the mean TTL over seeds: each trace needs its own for so many requests; None for caches without a TTL"""
     seeds: int
     freshness: float | None
     ci95: float | None
@@ -43,7 +43,7 @@ def baselines_of(setting: "GridSetting", parts: Sequence[Sequence[dict[str, Any]
 
 
 def write_baselines(run: Path, rows: Sequence[Baseline]) -> None:
-    """baselines.csv, where there are some."""
+    """Write baselines.csv, if there are any baselines."""
     if rows:
         write_rows(run / FILE, Baseline, rows)
 

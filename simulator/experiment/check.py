@@ -1,4 +1,4 @@
-"""Is it fresh enough? An exit code and a line per policy, for cron and for those whom cron wakes.
+"""Check whether answers are fresh enough: an exit code and a line per policy, for cron and its readers.
 
 The mean decides, as every table shows it, and not the lower end of its interval: a short run would otherwise raise the
 alarm for being short, and a production journal is one run, which has no interval over seeds at all. Where a threshold

@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs in freshness, paired by seed, and which settings differ.
+"""Comparison of two runs: differences in freshness, paired by seed, and settings that differ.
 
 A difference is always second − first. Where the runs share seeds, those are compared seed by seed and the others left
 out; where they share none, the interval is Welch's. Numbers of another case or level of knowledge are never compared.

@@ -185,7 +185,7 @@ def follow_parent() -> None:
 
 
 def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
-    """Make the run directory, or find that it is ours to go on with; gives what its run.json says then."""
+    """Make the run directory, or check that the run in it can be resumed and return its run.json."""
     about = None
     if (out / run_json.FILE).exists():
         if not resume:

@@ -45,12 +45,12 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
 NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target", "baselines")
-"""What is one for a whole experiment."""
+"""Keys with one value for the whole experiment."""
 MOST_SEEDS = 100_000
 
 
 class PolicySettings(BaseModel):
-    """A policy by name, with its settings as further keys; `label` is what tables call it."""
+    """A policy by name, with its settings as further keys; `label` is its name in tables."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -183,7 +183,7 @@ class Experiment(BaseModel):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds: those that are listed, or so many from 0."""
+        """The seeds: as listed, or counted from 0."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 

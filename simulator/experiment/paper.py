@@ -1,4 +1,4 @@
-"""The paper's experiments from run directories, for notebooks and documents: numbers beside what 002 says of them."""
+"""The paper's experiments from run directories, for notebooks and documents, beside the numbers of 002."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 @dataclass(frozen=True)
 class Runs:
-    """Run directories by the name of their config: those that are there already, and others made with few seeds."""
+    """Run directories by the name of their config: existing ones, and new ones with few seeds."""
 
     place: Path
     seeds: int = 2

@@ -40,7 +40,7 @@ class Point:
     freshness: Estimate
     """per window: every answer of every evaluation"""
     arrival: Estimate
-    """of what arrived, each counted once when it came"""
+    """the freshness of arrivals, each counted once"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class MeasuredPoint:
     series: Sequence[EvaluationSeries]
     warm_up: int
     drawn: bool
-    """whether every seed draws a trace of its own; else seeds break ties alone, and intervals are over time"""
+    """true if every seed draws a trace; for a recorded trace seeds only break ties, and intervals are over time"""
 
     def point(self, curve: str, knob: float) -> Point:
         """Return the point of a curve at this setting of its knob."""
@@ -67,7 +67,7 @@ class MeasuredPoint:
 
     @property
     def share(self) -> float:
-        """The mean share of fresh answers over the seeds, alone."""
+        """The mean share of fresh answers over the seeds, without an interval."""
         return float(np.nanmean([_share(one, self.warm_up) for one in self.series]))
 
     def _estimate(self, arrived: bool) -> Estimate:

@@ -1,4 +1,4 @@
-"""A run directory read back: what was run (run.json), what happened at every evaluation, and what cannot be told.
+"""A run directory: run.json, the evaluations, and notes about what it does not tell.
 
 A production journal is read the same way; it may have no run.json, and no `fresh`: the expected number stands in then.
 Only evaluations.parquet is needed, with all its columns. A note tells the reader what else is missing.
@@ -37,7 +37,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """The evaluations in columns, sorted by series, seed and time; NaN is what was not recorded.
+    """The evaluations in columns, sorted by series, seed and time; NaN means not recorded.
 
     `fresh` is the true number of fresh answers where there is one and else the expected number, as `expected` says.
     """
@@ -70,7 +70,7 @@ class Evaluations:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run directory as far as it could be read."""
+    """A run directory and everything that could be read from it."""
 
     path: Path
     about: About
@@ -90,7 +90,7 @@ class Run:
 
 
 def read(path: Path) -> Run:
-    """Read a run directory; raises `RunError` with one line that says what is wrong with it."""
+    """Read a run directory; raise RunError with one line that names its fault."""
     if not path.is_dir():
         raise RunError(f"{path} is not a run directory: " + ("it is a file" if path.exists() else "it does not exist"))
     if not any((path / name).exists() for name in ("run.json", "evaluations.parquet")):

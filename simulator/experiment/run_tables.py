@@ -1,4 +1,4 @@
-"""A run directory put together of parts: of all of them in the end, before that of those there are."""
+"""The tables of a run directory, written from parts: all of them at the end, the finished ones before."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

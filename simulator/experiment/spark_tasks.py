@@ -1,4 +1,4 @@
-"""An experiment's runs spread over Spark: each is done where there is room, and its part comes back whole.
+"""Runs of an experiment on Spark: each runs where a core is free, and returns its part as a file.
 
 A Spark task does runs for two seconds, as scheduling one costs some hundredths of a second, and hands back what it did
 not come to; what it did is one file of parts. So parts arrive while others are being done, the driver holds few of them
@@ -42,7 +42,7 @@ class SparkRuns:
 
     spark: "SparkSession"
     task_s: float = 2.0
-    """how long a task goes on beginning runs"""
+    """seconds during which a task begins new runs"""
 
     def __call__(self, todo: list[Job]) -> Iterator[RunPart]:
         """Yield the parts in the order in which they finish."""

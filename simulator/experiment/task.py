@@ -180,7 +180,7 @@ class Task:
         ), truth
 
     def _warm(self, manager: Manager, remote: SimulatedRemote) -> None:
-        """Every copy fetched at t0, with what the source tells of it."""
+        """Fetch every copy at t0, with the dates that the source publishes."""
         t0 = self.trace.t0
         manager.view.fill_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
         every = np.arange(self.trace.srs, dtype=np.int32)

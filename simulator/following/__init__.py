@@ -1,1 +1,1 @@
-"""Experiments of paper 004: ways to annotate, and what following costs servers and clients."""
+"""Experiments of paper 004: ways to annotate, and the cost of following for servers and clients."""

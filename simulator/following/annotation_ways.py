@@ -70,13 +70,13 @@ class InProcessExchange(ConnectionPool):
         return HttpResponse(int(answer.status[:3]), "", given, answer.body)
 
     def sleep(self, seconds: float) -> bool:
-        """Let simulated time pass; True, as nobody interrupts it."""
+        """Let simulated time pass, and return True: nothing interrupts it."""
         self.ms += round(seconds * 1000)
         return True
 
 
 def ways(experiment: FollowingExperiment) -> Iterator[Way]:
-    """Every one that is asked for; an expiration has no history, and histories are read with a cache, if with any."""
+    """Yield every requested way; expirations have no history, and histories are read with the first cache setting."""
     for timing in experiment.timing:
         for history in experiment.history if timing is not TimeEncoding.EXPIRATION else ("dropped",):
             for speaking in experiment.speaking:

@@ -161,7 +161,7 @@ def _write_files(experiment: FollowingExperiment, folder: Path) -> tuple[Path, P
 
 @contextmanager
 def _serving(data: Path, elements: Path) -> "Iterator[tuple[str, Ended]]":
-    """Start a server in a process of its own; yield its address, and what ends it and returns its counters."""
+    """Start a server as a process; yield its address, and a function that ends it and returns its counters."""
     with socket.create_server((LOOPBACK_HOST, 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "freshkeeper", "serve-fragments", str(data), "--elements", str(elements)]

@@ -1,4 +1,4 @@
-"""A conference: a floor plan, authors with their papers, and sightings of those who came; the queries of seeds/000.
+"""A conference: a floor plan, authors with their papers, and sightings of participants; the queries of seeds/000.
 
 The paper took sightings of the Open Beacon community, DBLP-like data and a floor plan of 172 triples. This
 is one of our own: a floor plan of as many triples, authors whose careers end, so that nobody's papers grow with the
@@ -42,13 +42,13 @@ FIRST_NAMES = (
     "Pia",
 )
 CAREER = 400
-"""Of so many authors, the latest ones, those of a paper are drawn."""
+"""The authors of a paper are drawn from this number of latest authors."""
 PAPERS, EDITORS = 40, 3
 """of one volume of proceedings"""
 
 
 class Conference(BaseModel):
-    """Settings of the conference and of what is known of its authors."""
+    """Settings of the conference and of the data about its authors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

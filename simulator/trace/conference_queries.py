@@ -8,7 +8,7 @@ FLOOR_PLAN = "http://deri.org/floorplan/"
 STREAM = "http://deri.org/streams/rfid"
 LV = "http://deri.org/vocab/lv#"
 NAME = "$Name$"
-"""Where the name of an author stands."""
+"""The placeholder for the name of an author."""
 
 PREFIXES = f"""PREFIX lv: <{LV}>
 PREFIX dc: <http://purl.org/dc/elements/1.1/>

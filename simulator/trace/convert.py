@@ -1,4 +1,4 @@
-"""Foreign data as a trace: which file and column holds what, and in which unit the times are.
+"""Conversion of foreign data into a trace: files, columns and units of time.
 
 Rows may come in any order and edges more than once. Changes are either recorded as such, or derived from observations:
 an SR changed when its value differs from the previous observation's; the first one of an SR says nothing.

@@ -13,10 +13,10 @@ from freshkeeper.maintenance.base.arrays import Ids, Ints
 from freshkeeper.simulator.trace.trace import Trace
 
 Description = Mapping[str, int | float | None]
-"""Numbers by name; None stands for what cannot be told. Names in _ms are times, in share_ are parts of 1."""
+"""Numbers by name; None means unknown. Names in _ms are times, names with share_ are parts of 1."""
 
 ARRIVALS_PER_STEP, STEPS_PER_WINDOW, LEAST_EVALUATIONS = 30, 4, 20
-"""What 002's experiments have: about 33 arrivals in a step of 1 s and a window of 4 s."""
+"""The values of 002's experiments: about 33 arrivals in a step of 1 s, and a window of 4 s."""
 
 _S, _MIN, _H, _D = 1000, 60_000, 3_600_000, 86_400_000
 _ROUND_MS = (

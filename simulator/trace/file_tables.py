@@ -19,14 +19,14 @@ Labels: TypeAlias = NDArray[Any]
 
 
 def integers_or_words(words: pa.Array) -> Labels:
-    """Integers where every word is exactly what an integer prints as."""
+    """Return integers if every word is exactly how an integer prints, else the words."""
     if _all_match(words, r"^(0|-?[1-9]\d{0,17})$"):
         return words.cast(pa.int64()).to_numpy()
     return words.to_numpy(zero_copy_only=False)
 
 
 def numbers_or_words(words: pa.Array) -> Labels:
-    """Integers or floats where every word is exactly what such a number prints as: 1.10 stays a word."""
+    """Return numbers if every word is exactly how a number prints, else the words: 1.10 stays a word."""
     if _all_match(words, r"^-?\d+(\.\d+)?(e[+-]?\d+)?$"):
         floats = words.cast(pa.float64())
         if pc.all(pc.equal(floats.cast(pa.string()), words)).as_py():

@@ -23,7 +23,7 @@ from freshkeeper.simulator.trace.convert import (
 )
 
 USUAL = {"time": "t_ms", "key": "sn", "entry": "sr"}
-"""What the columns of a trace are called."""
+"""The usual names of the columns of a trace."""
 FIRST_MS = 10**11
 """Of the epoch: 1973 in milliseconds, and the year 5138 in seconds."""
 NO_CHANGES = (
@@ -41,7 +41,7 @@ class NamedFile:
 
     @classmethod
     def of(cls, written: str) -> "NamedFile":
-        """`events.csv:at,product`; a file whose own name has a colon is taken as it is."""
+        """Parse `events.csv:at,product`; a file whose name has a colon is taken as it is."""
         path, colon, columns = written.rpartition(":")
         if not colon or Path(written).exists():
             return cls(Path(written))

@@ -1,4 +1,4 @@
-"""A trace from a recorded journal: who arrived and what changed, as far as answers and refreshes tell.
+"""A trace from a recorded journal: arrivals and changes, as far as answers and refreshes show them.
 
 Arrivals follow from the number of mappings of each SN at each evaluation: from one evaluation to the next, mappings
 leave that came one range before, and the rest of the count has arrived since. So the windows of these arrivals hold at
@@ -171,7 +171,7 @@ NOTE_ALL_CHANGES = "changes.parquet tells all changes."
 
 @dataclass(frozen=True, eq=False)
 class RecordedTrace:
-    """A trace, with the step and the number of its evaluations, their words, and what a reader has to know."""
+    """A trace with the step and number of its evaluations, case and knowledge, and notes for the reader."""
 
     trace: Trace
     step: int

@@ -1,4 +1,4 @@
-"""A trace in which the pace of changes, and later the load, jump: what a controller has to follow."""
+"""A trace with a jump in the rate of changes and a later one in the load, for a controller to follow."""
 
 from dataclasses import dataclass
 

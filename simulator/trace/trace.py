@@ -1,4 +1,4 @@
-"""A trace: who arrived, who needs whom, what changed; a directory of tables as CSV, CSV.gz or Parquet.
+"""A trace: arrivals, edges and changes; a directory of tables as CSV, CSV.gz or Parquet.
 
     arrivals   t_ms, sn            sorted by t_ms; an SN without an edge is legal: it has no answers
     edges      sn, sr              a set: a repeated row is dropped and counted; an SN that never arrives is legal
@@ -50,7 +50,7 @@ class TraceArrivals:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """SN `sn` needs SR `sr`; distinct. `repeated` rows of the source said nothing new."""
+    """Distinct edges: SN `sn` needs SR `sr`. `repeated` counts the rows of the source that repeated one."""
 
     sn: Ids
     sr: Ids
@@ -62,7 +62,7 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Instants at which an SR changed, in the order of time, with the new value where it is known."""
+    """Instants at which an SR changed, in the order of time, with the new value if it is known."""
 
     t_ms: Ints
     sr: Ids
@@ -195,7 +195,7 @@ def check_there(directory: Path) -> None:
 
 
 def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: bool = False) -> None:
-    """Write the tables as `csv`, `csv.gz` or `parquet`; a directory that has tables is left alone unless told so."""
+    """Write the tables as `csv`, `csv.gz` or `parquet`; refuse a directory with tables unless `overwrite` is set."""
     if form not in FORMATS:
         raise InputError(f"{form!r} is no format of a trace; {nearest(form, list(FORMATS))}")
     try:

@@ -20,7 +20,7 @@ from freshkeeper.simulator.trace.edge_drawing import draw_edges, own_edges
 from freshkeeper.simulator.trace.trace import Changes, ChangeSchedule, Edges, Trace, TraceArrivals
 
 BLOCK = 500_000
-"""About how many rows are drawn at a time; it bounds the memory and is part of what a seed means."""
+"""The approximate number of rows drawn at a time: it bounds memory, and changing it changes the trace of a seed."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(ge=1)]
@@ -269,7 +269,7 @@ def _first(workload: Workload, population: _Population, rng: np.random.Generator
 
 
 def _bursts(workload: Workload, rng: np.random.Generator) -> Ints:
-    """Draw all arrivals of bursts, as keys; what would come after the trace's end is left out."""
+    """Draw all arrivals of bursts, as keys, up to the end of the trace."""
     number = rng.poisson(workload.bursts_per_minute * workload.duration_ms / 60_000)
     owner, start = rng.integers(workload.sns, size=number), rng.uniform(0, workload.duration_ms, number)
     sn = np.repeat(owner, workload.burst_size)
@@ -280,7 +280,7 @@ def _bursts(workload: Workload, rng: np.random.Generator) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _Clock:
-    """Time after t0 in ticks, of which more pass where the modulation shortens the intervals; one cycle of it.
+    """Time after t0 in ticks: more ticks pass while the modulation shortens the intervals. One cycle is stored.
 
     λ0, the paper's expected arrival interval, becomes factor·λ0 in a period; in ticks it is λ0 throughout.
     """

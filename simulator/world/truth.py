@@ -1,4 +1,4 @@
-"""The truth about a trace: what changed when, and so which answers of an evaluation are really fresh."""
+"""The truth about a trace: its changes, and which answers of an evaluation are really fresh."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

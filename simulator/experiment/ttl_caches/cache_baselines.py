@@ -16,7 +16,7 @@ from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHE
 MOST_READ = 20_000_000
 """SRs in the window, summed over evaluations, up to which caches are worked out: they are held in memory."""
 HALVINGS = 8
-"""Of the time to live; what is left is a trifle of requests."""
+"""Bisections of the TTL; the rest is a negligible number of requests."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _cache(name: str, ttl_ms: float | None, found: MeasuredPoint) -> Cache:
 
 
 def most_read(task: Task) -> int:
-    """No less than what all windows hold together: an arrival is in so many, and none holds more than every edge."""
+    """Return an upper bound of the reads of all windows: arrivals times windows, or edges times evaluations."""
     chosen, trace = task.setting.experiment, task.trace
     windows = -(-chosen.window // chosen.step)
     needed = int(np.diff(task.graph.sn_start)[trace.arrivals.sn].sum())

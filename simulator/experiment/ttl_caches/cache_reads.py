@@ -1,4 +1,4 @@
-"""Caches that set no budget, over a whole trace at once: what `ttl` and its like do, without a simulated world.
+"""Caches without a budget over a whole trace at once: the policies `ttl` and its like, without a simulated world.
 
 Such a cache has no choice to make, so what an evaluation reads is worked out once, and every time to live is then a
 walk over it. A test holds it equal to the policies in the simulated world, evaluation by evaluation.
