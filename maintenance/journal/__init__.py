@@ -1,1 +1,1 @@
-"""What happened, as Parquet tables and a run.json: one format for production and simulations."""
+"""The journal: Parquet tables and a run.json, one format for production and simulations."""

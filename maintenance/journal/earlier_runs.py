@@ -1,4 +1,4 @@
-"""What becomes of a journal when another run writes into its directory: nothing is lost."""
+"""Keeping the journal of an earlier run when another run writes into its directory."""
 
 from pathlib import Path
 
@@ -7,17 +7,19 @@ from freshkeeper.maintenance.journal.journal import SCHEMAS
 from freshkeeper.maintenance.journal.run_json import FILE
 
 EARLIER = "earlier"
-"""The directory, in that of a journal, with those of the runs before."""
+"""The directory for journals of earlier runs, in that of the journal."""
 
 
 def keep_earlier(directory: Path) -> None:
-    """Make room for another run: the journal that is there goes to `earlier/1`, or the next number that is free."""
-    there = [path for name in SCHEMAS if (path := directory / f"{name}.parquet").exists()]
-    if not there:
+    """Move the journal of an earlier run to `earlier/1`, or the next number that is free."""
+    existing = [path for name in SCHEMAS if (path := directory / f"{name}.parquet").exists()]
+    if not existing:
         return
-    taken = [int(path.name) for path in (directory / EARLIER).glob("*") if path.name.isdigit()]
-    place, about = directory / EARLIER / str(max(taken, default=0) + 1), directory / FILE
+    numbers = [int(path.name) for path in (directory / EARLIER).glob("*") if path.name.isdigit()]
+    place = directory / EARLIER / str(max(numbers, default=0) + 1)
+    if (directory / FILE).exists():
+        existing.append(directory / FILE)
     with writing(place):
         place.mkdir(parents=True)
-        for path in [*there, *([about] if about.exists() else [])]:
+        for path in existing:
             path.rename(place / path.name)

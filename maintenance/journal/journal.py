@@ -1,4 +1,4 @@
-"""The journal: what happened, as Parquet tables with one schema for production and for simulations.
+"""The tables of the journal: Parquet files with one schema for production and simulations.
 
 A journal is a directory; every table is one file, or in a long run a directory of parts, as Spark writes them. A file
 is written whole under another name and then moved into place, so that a reader never sees half of it.
@@ -32,7 +32,7 @@ TYPES = {
 
 
 def _schema(columns: str, **others: "pa.DataType") -> "pa.Schema":
-    """Columns of the usual types, but for those that have another one in this table."""
+    """Return a schema of columns with their usual types, but for the `others`."""
     return pa.schema([(name, others.get(name, TYPES[name])) for name in columns.split()])
 
 
@@ -61,7 +61,7 @@ def check_columns(file: Path, name: str, columns: Collection[str]) -> None:
 
 
 def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
-    """A table of the journal; a column that is left out is null."""
+    """Return a table of the journal; columns that are missing are null."""
     schema = SCHEMAS[name]
     rows = max((len(column) for column in columns.values()), default=0)
     arrays = [pa.array(columns.get(part.name, [None] * rows), part.type) for part in schema]
@@ -76,7 +76,7 @@ def write(directory: Path, name: str, tables: Sequence["pa.Table"], mode: int = 
 
 
 def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
-    """Rows of a table that is a directory of parts; a part of the same number is replaced."""
+    """Write a part of a table that is a directory of parts; a part of the same number is replaced."""
     with whole(directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True) as file:
         parquet.write_table(rows, file, compression="zstd")
 
@@ -91,14 +91,14 @@ def read(directory: Path, name: str) -> "pa.Table | None":
 
 
 def files(path: Path) -> list[Path]:
-    """The files of a table, in the order of writing."""
+    """Return the files of a table in the order of writing."""
     if path.is_dir():
         return sorted(path.glob("part-*.parquet"))
     return [path] if path.exists() else []
 
 
 def remove(directory: Path, name: str) -> None:
-    """Make room for another run's table."""
+    """Remove a table, of whatever kind."""
     path = directory / f"{name}.parquet"
     with writing(path):
         if path.is_dir():
@@ -119,7 +119,7 @@ class Buffer:
             self.columns.setdefault(column, []).append(value)
 
     def extend(self, columns: Mapping[str, Sequence[object]]) -> None:
-        """Rows that were kept elsewhere."""
+        """Add rows by columns."""
         for column, values in columns.items():
             self.columns.setdefault(column, []).extend(values)
 
@@ -127,7 +127,7 @@ class Buffer:
         return max(map(len, self.columns.values()), default=0)
 
     def table(self) -> "pa.Table":
-        """What was added, as a table."""
+        """Return the rows so far as a table."""
         return table(self.name, self.columns)
 
 

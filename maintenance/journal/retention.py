@@ -1,4 +1,4 @@
-"""How long parts of a journal are kept: a service that goes on for months would fill its disk with them."""
+"""Retention of journal parts: without a limit a service would fill its disk over months."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,27 +11,29 @@ from freshkeeper.maintenance.journal.journal import files
 
 @dataclass(frozen=True)
 class Retention:
-    """Parts go with those of the same number in all tables, the oldest first; the last one stays."""
+    """Removes the oldest parts, those of one number in all tables together; the last one stays."""
 
     age: int | None = None
-    """milliseconds since they were written; None: for ever"""
+    """the maximal age of a part in ms; None: no limit"""
     largest: int | None = None
-    """bytes of all parts; None: as many as there are"""
+    """the maximal size of all parts in bytes; None: no limit"""
     clock: Callable[[], float] = time.time
 
     def drop(self, directory: Path, tables: Sequence[str]) -> None:
-        """Let go of what is too old, or too much."""
+        """Remove parts that are too old or too many."""
         if self.age is None and self.largest is None:
             return
         parts: dict[str, list[Path]] = {}
-        for file in sorted((one for name in tables for one in files(directory / f"{name}.parquet")), key=_number):
-            parts.setdefault(_number(file), []).append(file)
-        size = sum(file.stat().st_size for each in parts.values() for file in each)
-        for each in list(parts.values())[:-1]:
-            if not self._is_over(each, size):
+        for name in tables:
+            for file in files(directory / f"{name}.parquet"):
+                parts.setdefault(file.name, []).append(file)
+        sizes = {number: sum(file.stat().st_size for file in part) for number, part in parts.items()}
+        total = sum(sizes.values())
+        for number in sorted(parts)[:-1]:
+            if not self._is_over(parts[number], total):
                 return
-            size -= sum(file.stat().st_size for file in each)
-            for file in each:
+            total -= sizes[number]
+            for file in parts[number]:
                 with writing(file):
                     file.unlink()
 
@@ -39,7 +41,3 @@ class Retention:
         written = max(file.stat().st_mtime for file in part)
         old = self.age is not None and (self.clock() - written) * 1000 > self.age
         return old or (self.largest is not None and size > self.largest)
-
-
-def _number(file: Path) -> str:
-    return file.name

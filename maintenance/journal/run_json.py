@@ -1,4 +1,4 @@
-"""run.json: what was run, with which settings and versions, and how to do it again; written and read here alone."""
+"""run.json: settings, versions and command of a run; written and read only here."""
 
 import json
 import platform
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = "run.json"
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph", "simpy", "highspy")
-NO_BOUND = "what could have been is not known in production"
+NO_BOUND = "the best possible choice is not known in production"
 
 
 class RunError(InputError):
@@ -32,7 +32,7 @@ class _Part(BaseModel):
 
 
 class Setting(_Part):
-    """One setting: what was varied, and the values that every reader wants."""
+    """A setting: the keys that were varied, and the values that every reader needs."""
 
     varied: dict[str, Any] = Field(default_factory=dict)
     budget: float | None = None
@@ -46,7 +46,7 @@ class Setting(_Part):
 
 
 class Contender(_Part):
-    """One policy of a run under the label it has there."""
+    """A policy of a run, which has its label as key."""
 
     name: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -57,14 +57,14 @@ class Contender(_Part):
 
 
 class BoundNote(_Part):
-    """Whether the clairvoyant bound was computed, and why not."""
+    """States if the clairvoyant bound was computed, and otherwise the reason."""
 
     included: bool = True
     reason: str = ""
 
 
 class About(_Part):
-    """What is known of a run; the settings of a view when it evaluates first; of a run without run.json nothing."""
+    """A description of a run; views are added when they are evaluated first."""
 
     freshkeeper: str = ""
     versions: dict[str, Any] = Field(default_factory=dict)
@@ -72,7 +72,7 @@ class About(_Part):
     complete: bool = True
     finished: int | None = None
     runs: int | None = None
-    """of a simulation: so many of so many runs, each one setting with one seed, are in its tables"""
+    """of a simulation: `finished` of these runs, each of one setting with one seed, are in its tables"""
     config: dict[str, Any] = Field(default_factory=dict)
     seeds: list[int] = Field(default_factory=list)
     settings: dict[str, Setting] = Field(default_factory=dict)
@@ -81,18 +81,18 @@ class About(_Part):
 
     @property
     def flat_config(self) -> dict[str, Any]:
-        """The config by dotted keys."""
+        """Return the config with dotted keys."""
         return dict(flat(self.config))
 
     @classmethod
     def of_queries(cls, seed: int, command: str, config: Mapping[str, object]) -> "About":
-        """Of a run in production, before its first evaluation."""
+        """Describe a run in production, before its first evaluation."""
         bound = BoundNote(included=False, reason=NO_BOUND)
         return cls(command=command, complete=False, config=dict(config), seeds=[seed], bound=bound)
 
     @classmethod
     def read(cls, directory: Path) -> "About | None":
-        """None where there is no run.json; RunError says in one line what is wrong with one."""
+        """Read run.json, None if there is none; RunError if it cannot be read."""
         file = directory / FILE
         if not file.exists():
             return None
@@ -104,7 +104,7 @@ class About(_Part):
             raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 
     def add(self, source: str, manager: "Manager") -> bool:
-        """One more view; tells whether it is new."""
+        """Add a view with its policy; return whether it is new."""
         rule, window, policy = manager.ledger.rule, manager.window, manager.policy
         if source in self.settings and policy.name in self.policies:
             return False
@@ -119,7 +119,7 @@ class About(_Part):
         return True
 
     def write(self, directory: Path, mode: int = PRIVATE) -> None:
-        """Put run.json into place whole, without what addresses say of who asks."""
+        """Write run.json, without user names and secrets of addresses."""
         with whole(directory / FILE, mode) as file:
             text = json.dumps(shown_in(self.model_dump() | _made_with()), indent=2, default=str)
             file.write_text(text, encoding="utf-8")
@@ -127,7 +127,7 @@ class About(_Part):
 
 @cache
 def _made_with() -> dict[str, object]:
-    """Our version, and those of Python and the libraries that are there; to look them up takes 10 ms."""
+    """Return the versions of freshkeeper, Python and installed libraries; finding them takes 10 ms."""
     found = {}
     for name in LIBRARIES:
         try:
@@ -138,7 +138,7 @@ def _made_with() -> dict[str, object]:
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Keys and values, however they are nested, by dotted keys."""
+    """Yield nested keys and values with dotted keys."""
     for key, part in config.items():
         if isinstance(part, Mapping) and part:
             yield from flat(part, f"{prefix}{key}.")

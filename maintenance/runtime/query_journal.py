@@ -76,7 +76,7 @@ class QueryJournal:
             with self._reading:
                 self._tables[name].extend(columns)
             if self.state is not None:
-                self.state.pend(name, columns)
+                self.state.add_rows(name, columns)
 
     def read(self, name: str) -> "pa.Table":
         """Return all rows of a table so far, with those that are buffered; any thread may call this."""
@@ -132,11 +132,11 @@ class QueryJournal:
         return min(max(PART_INTERVAL_S, (time.monotonic() - self._created) / 100), MAX_WAIT_S)
 
     def _resume(self, directory: Path, state: State) -> None:
-        pending = state.pending()
+        buffered = state.buffered_rows()
         self._has_begun = state.begun
         if self._has_begun and any((directory / f"{name}.parquet").is_file() for name in TABLES):
             raise ConfigError(f"{directory} holds the journal of a run that had no state: give another directory")
-        for name, columns in pending:
+        for name, columns in buffered:
             self._tables[name].extend(columns)
         self._write_parts()
 
@@ -173,7 +173,7 @@ class QueryJournal:
         self._parts += 1
         first, last = self._parts, 0
         if self.state is not None:
-            first, last = self.state.waiting()
+            first, last = self.state.buffered_numbers()
         with self._reading:
             for name, buffer in self._tables.items():
                 if len(buffer):
@@ -181,7 +181,7 @@ class QueryJournal:
                     self._tables[name] = Buffer(name)
             self.retention.drop(self.directory, TABLES)
         if self.state is not None:
-            self.state.settled(last)
+            self.state.delete_rows(last)
         self._since = None
 
 

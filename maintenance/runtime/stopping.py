@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: the evaluation that is made is finished and goes out; what waits for elements stops at once."""
+"""SIGTERM and Ctrl-C: a running evaluation is finished and its answers go out; waiting for elements stops at once."""
 
 import signal
 import threading
@@ -12,16 +12,16 @@ from freshkeeper.maintenance.base.errors import StoppedError
 
 @dataclass(eq=False)
 class Stopping:
-    """Whether a run was told to stop."""
+    """Handles signals to stop a run."""
 
     waits: Callable[[], bool]
-    """whether nothing is being evaluated just now"""
-    asked: int | None = None
-    """the signal"""
+    """tells if nothing is being evaluated just now"""
+    received: int | None = None
+    """the signal, once there is one"""
 
     @contextmanager
     def listening(self) -> Iterator["Stopping"]:
-        """Signals come here until the end of the block; the second one ends it wherever it is."""
+        """Handle signals in a block; the second one interrupts it wherever it is."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -33,15 +33,14 @@ class Stopping:
                 signal.signal(number, handler)
 
     def check(self) -> None:
-        """After an evaluation: go on, or not."""
-        if self.asked is not None:
-            raise self._stopped(self.asked)
+        """Raise StoppedError after an evaluation if a signal has come."""
+        if self.received is not None:
+            raise self._stopped(self.received)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self.asked is not None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self.received is not None:
             raise KeyboardInterrupt
-        self.asked = number
+        self.received = number
         if self.waits():
             raise self._stopped(number)
 

@@ -1,6 +1,6 @@
-"""Where the streams of a run go on after a restart: before everything that windows of the next evaluations hold.
+"""The positions from which streams of a run are resumed: before all elements that windows of the next evaluations hold.
 
-Elements in windows are in no state; they are read again, from a place that is noted with the evaluations that are out.
+Elements in windows are in no state. They are read again, from a position that is noted with the answered evaluations.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from freshkeeper.maintenance.streams.opening import Reception
 
 @dataclass(eq=False)
 class StreamPlaces:
-    """Those of streams that come over a network."""
+    """The positions of streams over a network."""
 
     queries: Sequence[ContinuousQuery]
     state: State | None
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     _lines: dict[str, FeedLines] = field(default_factory=dict)
     _answered: dict[str, int] = field(default_factory=dict)
     _noted: dict[str, Position] = field(default_factory=dict)
@@ -30,27 +30,27 @@ class StreamPlaces:
         self._answered = {query.name: query.done for query in self.queries if query.done is not None}
 
     def reception(self, name: str, on_loss: OnLoss) -> Reception:
-        """How a stream is received: from where an earlier run wants it."""
-        return Reception(on_loss, self.tell, {} if self.state is None else self.state.place(name))
+        """Return how a stream is received: from the position of an earlier run."""
+        return Reception(on_loss, self.log, {} if self.state is None else self.state.place(name))
 
     def follow(self, name: str, stream: Stream) -> None:
-        """One more stream; those that are files are read from their beginning."""
+        """Add a stream; files are read from their beginning."""
         if isinstance(stream, FeedLines):
             self._lines[name] = stream
             self._noted[name] = stream.feed.position
 
     @property
     def links(self) -> dict[str, LinkStatus]:
-        """How the connections are, by stream."""
+        """The connections by stream."""
         return {name: lines.feed.status for name, lines in self._lines.items()}
 
     def close(self) -> None:
-        """Let go of all connections: whoever shares a topic gets its partitions at once."""
+        """Close all connections, so that other consumers of a topic get its partitions at once."""
         for lines in self._lines.values():
             lines.feed.stop()
 
     def answered(self, query: str, t: int) -> None:
-        """An evaluation is out: what it alone needed is not needed again."""
+        """Note that an evaluation is answered: elements that only it needed are not read again."""
         if not self._lines:
             return
         self._answered[query] = t
@@ -63,7 +63,7 @@ class StreamPlaces:
                 lines.feed.commit(place)
 
     def _needed(self, stream: str) -> int:
-        """Elements after this instant are needed again; those of windows that count, or have no end, all are."""
+        """Return the instant after which elements are needed again; NEVER if a window counts elements or has no end."""
         since = None
         for query in self.queries:
             for window in query.query.windows:

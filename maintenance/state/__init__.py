@@ -1,1 +1,1 @@
-"""What a run keeps over a restart: one directory per query, read before the first evaluation, written at every one."""
+"""State that survives a restart: a directory that is read before the first evaluation and written at every one."""

@@ -1,4 +1,4 @@
-"""What a change model has learned as bytes, and back."""
+"""Conversion of what a change model has learned to bytes and back."""
 
 import io
 import zlib
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def packed(learned: dict[str, NDArray[Any]]) -> bytes:
-    """As bytes; most of it is zeros."""
+def pack(learned: dict[str, NDArray[Any]]) -> bytes:
+    """Compress arrays to bytes; most of their values are zero."""
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **learned)
     return zlib.compress(written.getvalue(), 1)
 
 
-def unpacked(data: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays that were compressed into these bytes."""
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """Restore arrays from bytes."""
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as columns:
         return {name: columns[name].copy() for name in columns.files}

@@ -1,8 +1,8 @@
-"""The state's directory: an SQLite file, and a lock so that one process has it at a time.
+"""The directory of a state: an SQLite file, and a lock so that only one process has it.
 
-Every transaction is whole or not there after a kill, because the system writes what a dead process had handed to it.
-After a power cut the last ones may be missing (`synchronous=NORMAL` does not wait for the disk), whole and in order.
-SQLite finds pages that a failing disk has damaged; every row has a check sum for what is damaged within it.
+After a crash of the process every transaction is there whole or not at all, since the system writes what the process
+had handed over. After a power failure the last transactions may be missing (`synchronous=NORMAL` does not wait for the
+disk). SQLite detects pages that a failing disk has damaged, and every row has a checksum.
 """
 
 import json
@@ -21,7 +21,7 @@ VERSION = 3
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 DAMAGED = (sqlite3.Error, UnicodeDecodeError)
-"""What reading raises; the second where SQLite names what it cannot read."""
+"""The errors of reading a damaged file; SQLite may fail to decode the name of what is damaged."""
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT, sum INTEGER AS (checksum(name, value)) STORED);
 CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT,
@@ -40,16 +40,16 @@ CREATE TABLE sources (name TEXT PRIMARY KEY, body TEXT, sum INTEGER AS (checksum
 CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, body TEXT,
                       sum INTEGER AS (checksum(seq, name, body)) STORED);
 """
-"""The last column is the check sum of those before it."""
+"""The last column of each table is the checksum of the columns before it."""
 
 
 @dataclass(eq=False)
 class Database:
-    """The database of a state that is open; no other process has it."""
+    """The open database of a state."""
 
     directory: Path
     facts: dict[str, Any] = field(default_factory=dict)
-    """small things by name; changes go with the next transaction"""
+    """small values by name; changes are written with the next transaction"""
     _changed: set[str] = field(default_factory=set)
     _lock: IO[str] = field(init=False)
 
@@ -68,7 +68,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is written in it, or nothing."""
+        """Write all of a block, or nothing if it raises."""
         try:
             self.sql.execute("BEGIN IMMEDIATE")
             yield self.sql
@@ -76,27 +76,27 @@ class Database:
             self.sql.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
             self.sql.execute("COMMIT")
         except sqlite3.Error as error:
-            self._give_up()
+            self._roll_back()
             raise ConfigError(f"--state {self.directory} cannot be written: {error}") from None
         except BaseException:
-            self._give_up()
+            self._roll_back()
             raise
         self._changed.clear()
 
     def read(self, query: str, *given: object) -> list[Any]:
-        """The rows that a query finds."""
+        """Return the rows of a query."""
         try:
             return self.sql.execute(query, given).fetchall()
         except DAMAGED as error:
             raise self._unreadable(error) from None
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Facts for the next transaction."""
+        """Set facts, which the next transaction writes."""
         self.facts |= facts
         self._changed |= facts.keys()
 
     def close(self) -> None:
-        """Write what was noted, and let others have the directory."""
+        """Write facts that were noted, and release the directory."""
         try:
             if self._changed:
                 with self.transaction():
@@ -105,8 +105,8 @@ class Database:
             self.sql.close()
             self._lock.close()
 
-    def _give_up(self) -> None:
-        """Where SQLite has not done so itself, as it does when the disk is full."""
+    def _roll_back(self) -> None:
+        """Roll back, unless SQLite has done so itself, as on a full disk."""
         if self.sql.in_transaction:
             self.sql.execute("ROLLBACK")
 
@@ -127,7 +127,7 @@ class Database:
         self.facts = {name: json.loads(value) for name, value in self.read("SELECT name, value FROM facts")}
 
     def _check(self) -> None:
-        """Nothing is damaged: pages, tables, rows."""
+        """Raise ConfigError if pages, tables or rows are damaged."""
         ((found, *_), *_) = self.sql.execute("PRAGMA integrity_check")
         if found != "ok":
             raise self._unreadable(found)

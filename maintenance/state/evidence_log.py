@@ -1,7 +1,7 @@
-"""A change model that writes down all that it is told, so that another one can be told the same.
+"""A change model that records all evidence, so that another model can learn the same.
 
-Being told again gives exactly the same beliefs, whatever the model. So that the list stays short, what was learned so
-far is kept whole from time to time (`learned.py`), and the list begins anew.
+Replaying the evidence gives exactly the same beliefs, whatever the model. To keep it short, a state now and then writes
+the whole model (`change_model_state.py`) and begins again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,47 +17,42 @@ from freshkeeper.policies.base import Knowledge
 
 @dataclass(eq=False)
 class EvidenceLog:
-    """Hands everything on to the model, and lists what was told since `entries` was last cleared."""
+    """Passes evidence on to a model, and records it since the last `clear`."""
 
     model: ChangeModel
     entries: list[Json] = field(default_factory=list)
 
     @property
     def knowledge(self) -> Knowledge:
-        """How much the model knows."""
         return self.model.knowledge
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs."""
         self.model.admit(slots, keys)
         self.entries.append(["admit", slots.tolist(), [encode(key) for key in keys]])
 
     def evict(self, slots: Ids) -> None:
-        """Forget what was known of these slots."""
         self.model.evict(slots)
         self.entries.append(["evict", slots.tolist()])
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """What the model believes."""
         return self.model.beliefs(instants, last_refresh, look_ahead, slots)
 
     def observe(self, evidence: Evidence) -> None:
-        """Learn from what fetches revealed."""
         self.model.observe(evidence)
         slots = evidence.slots.tolist()
         columns = (evidence.previous, evidence.changed, evidence.modified, evidence.expires)
         self.entries.append(["observe", slots, evidence.now, *(column.tolist() for column in columns)])
 
     def clear(self) -> None:
-        """All that was told is written."""
+        """Forget the recorded evidence, which is written."""
         self.entries.clear()
 
 
-def tell(model: ChangeModel, entries: Iterable[Json]) -> None:
-    """Tell a model what another one was told."""
-    told = list(entries)
-    keys = iter(decode([key for entry in told if entry[0] == "admit" for key in entry[2]]))
-    for kind, slots, *rest in told:
+def replay(model: ChangeModel, entries: Iterable[Json]) -> None:
+    """Let a model learn from recorded evidence."""
+    recorded = list(entries)
+    keys = iter(decode([key for entry in recorded if entry[0] == "admit" for key in entry[2]]))
+    for kind, slots, *rest in recorded:
         numbers = np.array(slots, np.int32)
         if kind == "admit":
             model.admit(numbers, [next(keys) for _ in slots])
@@ -65,6 +60,12 @@ def tell(model: ChangeModel, entries: Iterable[Json]) -> None:
             model.evict(numbers)
         else:
             now, previous, changed, modified, expires = rest
-            times = (np.array(column, np.int64) for column in (previous, modified, expires))
-            before, since, until = times
-            model.observe(Evidence(numbers, now, before, np.array(changed, bool), since, until))
+            evidence = Evidence(
+                numbers,
+                now,
+                previous=np.array(previous, np.int64),
+                changed=np.array(changed, bool),
+                modified=np.array(modified, np.int64),
+                expires=np.array(expires, np.int64),
+            )
+            model.observe(evidence)

@@ -1,4 +1,4 @@
-"""Which cached entries of a state are believed to change by a clock, read from its directory without a run."""
+"""The cached entries of a state that change by a clock as far as is known, read from its directory without a run."""
 
 import json
 from collections.abc import Collection
@@ -9,14 +9,14 @@ from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import FILE, Database
-from freshkeeper.maintenance.state.evidence_log import tell
+from freshkeeper.maintenance.state.evidence_log import replay
 from freshkeeper.maintenance.state.term_text import decode
 
 
 def learned_clocks(directory: Path, sources: Collection[str]) -> dict[str, list[Regular]]:
-    """Of each of these sources, whose changes are learned, the regular entries, the surest first.
+    """Return the regular entries of each source whose changes are learned, the most certain first.
 
-    A state that a run holds open is an error, as it is for another run.
+    Raises ConfigError if a run has the state open.
     """
     if not (directory / FILE).exists():
         return {}
@@ -29,13 +29,13 @@ def learned_clocks(directory: Path, sources: Collection[str]) -> dict[str, list[
 
 
 def _of_view(base: Database, number: int) -> list[Regular]:
-    """Its model is told what the run's was told, as on a restart."""
+    """Restore the model of a view as a restart does, and return its regular entries."""
     model, entries = Learned(), []
     for whole, body in base.read("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", number):
         if whole:
-            model.load(learned.unpacked(body))
+            model.load(learned.unpack(body))
         else:
             entries += json.loads(body)
-    tell(model, entries)
+    replay(model, entries)
     keys = decode(key or "null" for (key,) in base.read("SELECT key FROM srs WHERE view = ? ORDER BY slot", number))
     return regular_entries(model, keys)

@@ -1,4 +1,4 @@
-"""The state of a run: what its views hold and know, how far it came, and journal rows that are in no part yet."""
+"""The state of a run or service: its views, positions of its streams, and journal rows that are in no part yet."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ Columns = Mapping[str, Sequence[object]]
 
 @dataclass(eq=False)
 class State:
-    """One directory, for one query or several with their sources."""
+    """The state in one directory, of one query or several with their sources."""
 
     base: Database
     views: list[StoredView] = field(default_factory=list)
 
     @classmethod
     def open(cls, directory: Path, query: str | Mapping[str, str], sources: Sequence[str]) -> "State":
-        """Begin, or go on; a state of another query is refused."""
+        """Open a state, new or of an earlier run; ConfigError if it is that of another query or of other sources."""
         base = Database(directory)
         known, text = base.facts, query if isinstance(query, str) else dict(query)
         try:
@@ -45,23 +45,23 @@ class State:
 
     @property
     def begun(self) -> bool:
-        """Whether any evaluation was written."""
+        """Tells if an evaluation was written."""
         return bool(self.base.read("SELECT 1 FROM views WHERE body IS NOT NULL"))
 
     def place(self, stream: str) -> Mapping[str, int | str]:
-        """Where a stream goes on; empty where nothing is known of it."""
+        """Return the position from which a stream is resumed; empty if none was kept."""
         found: Mapping[str, int | str] = self.base.facts.get(f"place {stream}", {})
         return found
 
     def keep_place(self, stream: str, place: Mapping[str, int | str]) -> None:
-        """A stream goes on here after a restart."""
+        """Keep the position from which a stream is resumed."""
         with self.base.transaction():
             self.base.note({f"place {stream}": dict(place)})
 
     def store(
         self, number: int, name: str, manager: Manager, source: PatternSource, recorded: EvidenceLog
     ) -> StoredView:
-        """What keeps one SERVICE's view."""
+        """Add a view of one SERVICE pattern."""
         kept = StoredView(self.base, number, name, manager, source, recorded)
         self.views.append(kept)
         return kept
@@ -80,7 +80,7 @@ class State:
             view.settle()
 
     def forget(self, query: str, views: Iterable[int]) -> None:
-        """A query is no more, nor are its views."""
+        """Delete a query with its views."""
         facts = [f"{fact} {query}" for fact in ("answering", "answered", "streamed")]
         numbers = list(views)
         self.views = [view for view in self.views if view.number not in numbers]
@@ -91,34 +91,34 @@ class State:
         for fact in facts:
             self.base.facts.pop(fact, None)
 
-    def pend(self, name: str, columns: Columns) -> None:
-        """Rows for the journal, in the transaction that is open."""
+    def add_rows(self, name: str, columns: Columns) -> None:
+        """Add rows for the journal, in the transaction that is open."""
         if columns:
             body = json.dumps({column: list(values) for column, values in columns.items()})
             self.base.sql.execute("INSERT INTO journal (name, body) VALUES (?, ?)", (name, body))
 
-    def pending(self) -> list[tuple[str, Columns]]:
-        """The journal rows that are in no part yet."""
+    def buffered_rows(self) -> list[tuple[str, Columns]]:
+        """Return the journal rows that are in no part yet."""
         found = self.base.read("SELECT name, body FROM journal ORDER BY seq")
         return [(name, json.loads(body)) for name, body in found]
 
-    def waiting(self) -> tuple[int, int]:
-        """The numbers of the first and of the last of them; rows are numbered once and for all."""
+    def buffered_numbers(self) -> tuple[int, int]:
+        """Return the numbers of the first and last such row; a number is never used again."""
         ((first, last),) = self.base.read("SELECT min(seq), max(seq) FROM journal")
         return (first, last) if first else (0, 0)
 
-    def settled(self, last: int) -> None:
-        """Journal rows up to this number are in parts."""
+    def delete_rows(self, last: int) -> None:
+        """Delete journal rows up to a number, which are in parts."""
         with self.base.transaction() as sql:
             sql.execute("DELETE FROM journal WHERE seq <= ?", (last,))
 
     def close(self) -> None:
-        """Let others have the directory."""
+        """Close the database and release its directory."""
         self.base.close()
 
 
 def _different(before: object, now: object) -> str:
-    """Which one of several it is."""
+    """Return which of several queries differs."""
     if not (isinstance(before, dict) and isinstance(now, dict)):
         return ""
     first = min(name for name in {*before, *now} if before.get(name) != now.get(name))

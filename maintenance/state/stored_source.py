@@ -1,4 +1,4 @@
-"""What a state asks of the source whose view it keeps."""
+"""The seam between a state and the source whose view it keeps."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -6,7 +6,7 @@ from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
 
 class StoredSource(Protocol):
-    """A source whose view outlives its process."""
+    """A source whose view survives its process."""
 
     differs: ClassVar[str]
     """what has changed where the view is another one, in words"""
@@ -15,7 +15,7 @@ class StoredSource(Protocol):
 
     @property
     def identity(self) -> str:
-        """Whose view it is: another text, another view."""
+        """A text that differs for another view."""
 
     @property
     def limits(self) -> RateLimiter | None:

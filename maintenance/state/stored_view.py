@@ -1,4 +1,4 @@
-"""One SERVICE's view over restarts: its rows, its change knowledge, its accounts; what was meant to be sent."""
+"""A view that survives restarts: its rows, its change model, its ledger, and requests that were about to be sent."""
 
 import json
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.dumpable import dumpable
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
-from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
+from freshkeeper.maintenance.state.evidence_log import EvidenceLog, replay
 from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
 
-SHORTEST = 200_000
-"""Bytes of evidence that are kept one by one before what was learned is kept whole."""
+MIN_EVIDENCE_BYTES = 200_000
+"""The evidence that is kept piece by piece before the whole change model is written in its place."""
 
 
 @dataclass(eq=False)
 class StoredView:
-    """Writes what every evaluation did; begins with what an earlier run wrote."""
+    """Writes every evaluation of a view, and begins with what an earlier run wrote."""
 
     base: Database
     number: int
@@ -38,12 +38,15 @@ class StoredView:
     last: int | None = None
     doubt: Doubt | None = None
     _rows: ViewRows = field(init=False)
-    _since: int = 0
-    _whole: int = 0
+    _evidence_bytes: int = 0
+    """evidence that was written since the whole change model was"""
+    _model_bytes: int = 0
+    """the size of the change model when it was written last"""
     _source: str = ""
+    """the state of the source's limits that was written last"""
 
     def __post_init__(self) -> None:
-        dumpable(self.recorded.model)  # says at once if it is not
+        dumpable(self.recorded.model)  # raises at once if it cannot be kept
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
         queries = self.endpoint.identity
         (found,) = self.base.read("SELECT name, queries, body FROM views WHERE view = ?", self.number) or [None]
@@ -62,7 +65,7 @@ class StoredView:
                 self.endpoint.limits.restore(json.loads(body))
 
     def intend(self, decision: Decision) -> None:
-        """What may be spent at most is written before anything is sent; the rest of the budget may go to retries."""
+        """Write the maximal cost of an evaluation before its requests are sent; retries may cost all of it."""
         if not decision.selection.chosen.size and not decision.draws.srs.size:
             return
         ledger = self.manager.ledger
@@ -76,7 +79,7 @@ class StoredView:
 
     @contextmanager
     def commit(self, evaluation: Evaluation, arrived: Ints) -> Iterator[None]:
-        """What changed, and in the same transaction what is written inside the `with`."""
+        """Write an evaluation, in one transaction with what the block writes."""
         with self.base.transaction() as sql:
             self._rows.write(sql, arrived.tolist())
             self._learn()
@@ -88,8 +91,10 @@ class StoredView:
             self._write_source()
             income = self.manager.ledger.income
             if isinstance(income, SharedIncome):
+                self.base.note({"shared": income.budget.dump()})
                 parts = income.budget.dump_parts()
-                self.base.note({"shared": income.budget.dump()} | ({} if parts is None else {"parts": parts}))
+                if parts is not None:
+                    self.base.note({"parts": parts})
             yield
         self.recorded.clear()
 
@@ -101,37 +106,39 @@ class StoredView:
         entries = []
         for whole, data in self.base.read("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", self.number):
             if whole:
-                dumpable(self.recorded.model).load(learned.unpacked(data))
-                self._whole = len(data)
+                dumpable(self.recorded.model).load(learned.unpack(data))
+                self._model_bytes = len(data)
             else:
                 entries += json.loads(data)
-                self._since += len(data)
-        tell(self.recorded.model, entries)
+                self._evidence_bytes += len(data)
+        replay(self.recorded.model, entries)
 
     def settle(self) -> None:
-        """Nobody knows what an evaluation spent that was killed: all that it might have."""
+        """Charge an interrupted evaluation its maximal cost: nobody knows what was sent."""
         for t, body in self.base.read("SELECT t, body FROM intents WHERE view = ?", self.number):
             had, spent = self.manager.ledger.charge_interrupted(t, Fraction(json.loads(body)["spent"]))
             self.doubt = Doubt(t, had, float(spent))
 
     def _learn(self) -> None:
-        """The evidence of this evaluation; now and then all that was learned in its place."""
+        """Write the evidence of an evaluation, or now and then the whole change model in place of all evidence."""
         if not self.recorded.entries:
             return
         data = json.dumps(self.recorded.entries, separators=(",", ":"))
-        self._since += len(data)
-        whole = self._since > max(SHORTEST, self._whole)
+        self._evidence_bytes += len(data)
+        whole = self._evidence_bytes > max(MIN_EVIDENCE_BYTES, self._model_bytes)
         if whole:
             self.base.sql.execute("DELETE FROM learned WHERE view = ?", (self.number,))
-            self._since = 0
-        packed = learned.packed(dumpable(self.recorded.model).dump()) if whole else data.encode()
-        self._whole = len(packed) if whole else self._whole
+            self._evidence_bytes = 0
+            body = learned.pack(dumpable(self.recorded.model).dump())
+            self._model_bytes = len(body)
+        else:
+            body = data.encode()
         self.base.sql.execute(
-            "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)
+            "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), body)
         )
 
     def _write_source(self, ahead: int = 0) -> None:
-        """What the source's limits know, where that has changed; with what may be sent before the next time."""
+        """Write the state of the source's limits if it has changed, with `ahead` requests that may still be sent."""
         limits = self.endpoint.limits
         if limits is not None:
             body = json.dumps(limits.state(ahead))

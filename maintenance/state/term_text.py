@@ -2,9 +2,8 @@
 
     term → "..."   None, bool, number → itself   tuple → [...]   triple → {"triple": [...]}   text → {"text": "..."}
 
-What else Python has is in `plain_values.py`.
-
-Terms are read many at a time, because a parser is quick only with long texts.
+Other values of Python are converted by `base/plain_values.py`. Many terms are read in one call, because the parser is
+quick with long texts only.
 """
 
 import json
@@ -21,12 +20,12 @@ LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"
 
 
 def encode(value: object) -> str:
-    """A key or a copy as text."""
+    """Return a key or a copy as text."""
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def decode(texts: Iterable[str]) -> list[Any]:
-    """The keys or copies of some texts."""
+    """Return the keys or copies that some texts stand for."""
     parsed = [json.loads(text) for text in texts]
     written: dict[str, Any] = {}
     for value in parsed:
@@ -34,7 +33,7 @@ def decode(texts: Iterable[str]) -> list[Any]:
     document = "".join(LINE.format(term) for term in written)
     terms = [quad.object for quad in ox.parse(document, format=ox.RdfFormat.N_TRIPLES, lenient=True)]
     known = dict(zip(written, terms, strict=True))
-    return [_made(value, known) for value in parsed]
+    return [_from_plain(value, known) for value in parsed]
 
 
 def _plain(value: object) -> Json:
@@ -66,13 +65,13 @@ def _collect(value: Json, found: dict[str, Any]) -> None:
             _collect(part, found)
 
 
-def _made(value: Json, known: dict[str, Any]) -> Any:
+def _from_plain(value: Json, known: dict[str, Any]) -> Any:
     if isinstance(value, str):
         return known[value]
     if isinstance(value, list):
-        return tuple(_made(part, known) for part in value)
+        return tuple(_from_plain(part, known) for part in value)
     if isinstance(value, dict):
         if "triple" in value:
-            return ox.Triple(*_made(value["triple"], known))
-        return untagged(value, lambda part: _made(part, known))
+            return ox.Triple(*_from_plain(value["triple"], known))
+        return untagged(value, lambda part: _from_plain(part, known))
     return value

@@ -1,4 +1,4 @@
-"""A view as rows of the state: what changed is written, and a whole view is read."""
+"""A view as rows of the state: changed rows are written, the whole view is read."""
 
 import json
 import sqlite3
@@ -13,8 +13,8 @@ from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.base import NEVER
 
-SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(eq=False)
@@ -25,41 +25,51 @@ class ViewRows:
     manager: Manager
     endpoint: StoredSource
     _freed: int = 0
-    """the number of the last slot that was freed: in this order they are used again"""
+    """the number of the last freed slot; slots are reused in the order of these numbers"""
 
     def __post_init__(self) -> None:
         self.manager.view.watch()
 
     def write(self, sql: sqlite3.Connection, arrived: Iterable[int]) -> None:
-        """The rows that changed since the last time."""
+        """Write the rows that have changed since the last call."""
         sns, srs = self.manager.view.changed()
-        sql.executemany(SNS, self._sns(sns))
-        sql.executemany(SRS, self._srs(srs))
+        sql.executemany(INSERT_SNS, self._sns(sns))
+        sql.executemany(INSERT_SRS, self._srs(srs))
         others = list(set(arrived) - set(sns))
         known = self.manager.content.dump(others)
         more = [(count, known["k"], self.number, slot) for slot, count in zip(others, known["arrivals"], strict=True)]
         sql.executemany("UPDATE sns SET arrivals = ?, stamp = ? WHERE view = ? AND slot = ?", more)
 
     def read(self, base: Database, k: int, evaluations: float) -> None:
-        """The whole view, as of evaluation `k`."""
+        """Read the whole view as of evaluation `k`."""
         sns = base.read(
             "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", self.number
         )
         srs = base.read("SELECT key, value, refreshed, kind, freed FROM srs WHERE view = ? ORDER BY slot", self.number)
-        texts = [*(row[0] for row in sns), *(row[2] for row in sns), *(row[0] for row in srs), *(row[1] for row in srs)]
+        # One call for all terms: the parser is quick with long texts only.
+        texts = [row[0] for row in sns]
+        texts += [row[2] for row in sns]
+        texts += [row[0] for row in srs]
+        texts += [row[1] for row in srs]
         terms = decode(text or "null" for text in texts)
         n, m = len(sns), len(srs)
-        names, kinds = terms[:n], [row[3] or Kind.COPY for row in srs]
+        names = terms[:n]
         self._freed = max([0, *(row[-1] or 0 for row in (*sns, *srs))])
-        manager, refreshed = self.manager, [NEVER if row[2] is None else row[2] for row in srs]
-        columns = {"key": terms[2 * n : 2 * n + m], "kind": kinds, "value": terms[2 * n + m :], "refreshed": refreshed}
+        manager = self.manager
+        columns = {
+            "key": terms[2 * n : 2 * n + m],
+            "kind": [row[3] or Kind.COPY for row in srs],
+            "value": terms[2 * n + m :],
+            "refreshed": [NEVER if row[2] is None else row[2] for row in srs],
+        }
         manager.view.sns.load(names, [Kind.COPY] * n, _free(sns))
         manager.view.load(columns, _free(srs))
-        bound = zip(names, terms[n : 2 * n], strict=True)
-        self.endpoint.edges = {
-            sn: {key: list(rows) for key, rows in binds} for sn, binds in bound if sn is not None and binds is not None
-        }
-        manager.content.load(evaluations, [row[3] or 0.0 for row in sns], [k - (row[4] or k) for row in sns])
+        self.endpoint.edges = {}
+        for sn, binds in zip(names, terms[n : 2 * n], strict=True):
+            if sn is not None and binds is not None:
+                self.endpoint.edges[sn] = {key: list(rows) for key, rows in binds}
+        arrivals = [row[3] or 0.0 for row in sns]
+        manager.content.load(evaluations, arrivals, [k - (row[4] or k) for row in sns])
         manager.graph.load([json.loads(row[1] or "[]") for row in sns], m)
         manager.view.watch()
 
@@ -72,7 +82,9 @@ class ViewRows:
                 yield (self.number, slot, None, None, None, None, None, self._next())
                 continue
             binds = self.endpoint.edges.get(key)
-            rows = None if binds is None else encode(tuple((each, tuple(rows)) for each, rows in binds.items()))
+            rows = None
+            if binds is not None:
+                rows = encode(tuple((each, tuple(of_each)) for each, of_each in binds.items()))
             yield (self.number, slot, encode(key), json.dumps(srs), rows, arrivals, known["k"], None)
 
     def _srs(self, slots: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -92,5 +104,6 @@ class ViewRows:
 
 
 def _free(rows: Sequence[Sequence[Any]]) -> list[int]:
-    """The slots without a key, those that were freed last at the end."""
-    return sorted((slot for slot, row in enumerate(rows) if row[0] is None), key=lambda slot: rows[slot][-1] or 0)
+    """Return the slots without a key in the order in which they were freed."""
+    free = [slot for slot, row in enumerate(rows) if row[0] is None]
+    return sorted(free, key=lambda slot: rows[slot][-1] or 0)

@@ -1,4 +1,4 @@
-"""The seam between a SERVICE's view and what keeps it over a restart."""
+"""The seam between a view and what keeps it over a restart."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
 
 @dataclass(frozen=True)
 class Doubt:
-    """An evaluation that was about to send when its process was killed: what it had, and what it may have spent."""
+    """An evaluation that was about to send when its process ended: what it had, and what it may have spent."""
 
     t: int
     available: float
@@ -18,30 +18,28 @@ class Doubt:
 
 
 class ViewStore(Protocol):
-    """Write-ahead: what will be sent is said before, what came is written before anybody sees it."""
+    """Writes ahead: requests are noted before they are sent, responses are written before they are used."""
 
     last: int | None
     """the last evaluation that was written"""
     doubt: Doubt | None
 
     def intend(self, decision: Decision) -> None:
-        """An evaluation is about to send."""
+        """Note that the requests of an evaluation are about to be sent."""
 
     def commit(self, evaluation: Evaluation, arrived: Ints) -> AbstractContextManager[object]:
-        """Write what an evaluation did, to which mappings of some SNs came, and all that is written in the `with`."""
+        """Write an evaluation, for which mappings of some SNs arrived, together with what the block writes."""
 
 
 @dataclass(eq=False)
 class NoStore:
-    """For a run without a state: keeps nothing."""
+    """The store of a run without a state: keeps nothing."""
 
     last: int | None = None
     doubt: Doubt | None = None
 
     def intend(self, decision: Decision) -> None:
-        """Nobody needs to know."""
+        return
 
     def commit(self, evaluation: Evaluation, arrived: Ints) -> AbstractContextManager[object]:
-        """Nothing to write, so nothing to be written together with it."""
-        del evaluation, arrived
         return nullcontext()

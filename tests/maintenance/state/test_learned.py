@@ -17,8 +17,8 @@ from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.cache.view.rates import ChangeBits, LastModified
 from freshkeeper.maintenance.cache.view.survival import Survival
-from freshkeeper.maintenance.state.change_model_state import packed, unpacked
-from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
+from freshkeeper.maintenance.state.change_model_state import pack, unpack
+from freshkeeper.maintenance.state.evidence_log import EvidenceLog, replay
 from freshkeeper.policies.base import NEVER
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -62,11 +62,11 @@ def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int)
     told = MODELS[name]()
     kept = MODELS[name]()
     entries = json.loads(json.dumps(recorded.entries))
-    tell(told, entries)
+    replay(told, entries)
     partly = MODELS[name]()
-    tell(partly, entries[:whole])
-    kept.load(unpacked(packed(partly.dump())))
-    tell(kept, entries[whole:])
+    replay(partly, entries[:whole])
+    kept.load(unpack(pack(partly.dump())))
+    replay(kept, entries[whole:])
     instants = 30_000 + 1000 * np.arange(5)
     expected = recorded.beliefs(instants, read, True)
     for model in (told, kept):

@@ -146,7 +146,7 @@ def test_a_run_that_has_no_view_has_no_state(world: RunFiles, more: dict[str, An
 
 
 def test_evidence_is_kept_whole_before_it_grows(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SHORTEST", 400)
+    monkeypatch.setattr(kept, "MIN_EVIDENCE_BYTES", 400)
     whole = world.lines()
     first = world.lines(state=world.place / "state", stop=9)
     with closing(sqlite3.connect(world.place / "state" / "state.sqlite")) as sql:
