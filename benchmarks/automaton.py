@@ -34,11 +34,11 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.outputs.formats import NdJson, chunks
+from freshkeeper.maintenance.pages.charts import VEGA_LITE
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
-from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings
 
 BATCH, BATCHES, WARM = 5_000, 8, 5_000

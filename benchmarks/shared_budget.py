@@ -16,8 +16,8 @@ from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Case, Learned, Manager, SharedBudget, WindowSpec, evaluate_together, policy
 from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.stats import paired
 from freshkeeper.policies.base import Graph
-from freshkeeper.simulator.report.intervals import paired
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 from freshkeeper.simulator.world.simulated_remote import SimulatedRemote

@@ -7,12 +7,12 @@ seconds and made of 120 rows, some of which change every ten seconds and some ev
 import sys
 from pathlib import Path
 
+from freshkeeper.maintenance.pages.pictures import picture, with_own_colours
 from freshkeeper.simulator.budget.answer import BudgetAnswer, answer
 from freshkeeper.simulator.budget.budget_page import figure
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.words import lead
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.report.page import picture, with_own_colours
 
 SHOP = {
     "workload": {"sns": 120, "srs": 120, "edges": 180, "change_law": "poisson", "change_interval_ms": [10_000, 300_000],

@@ -115,6 +115,8 @@ app.add_typer(config.app, name="config")
 EXTRA_BY_COMMAND = {
     "analyse": "analysis",
     "budget": "report",
+    "check": "analysis",
+    "compare": "analysis",
     "demo": "report",
     "notebook": "notebook",
     "replay": "report",

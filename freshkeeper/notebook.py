@@ -11,9 +11,9 @@ from freshkeeper.commands.screen import show, table
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.pages.pictures import Picture
     from freshkeeper.simulator.budget.answer import BudgetAnswer
-    from freshkeeper.simulator.report.judgement import Judgement
-    from freshkeeper.simulator.report.page import Picture
+    from freshkeeper.simulator.experiment.run_directory import Run
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,21 @@ class NotebookPiece:
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """The analysis of one setting of a run."""
+    """A run with the tables of its analysis; of several settings one."""
 
-    run: Path
+    run: "Run"
     target: float
     setting: str
-    judged: "Judgement"
     figures: Mapping[str, "Picture"]
 
     def lead(self) -> NotebookPiece:
-        """Return how fresh the answers were, policy by policy, compared with the target."""
-        rows = [row for row in self.judged.tables.get("freshness", ()) if row["setting"] == self.setting]
-        rows = sorted(rows, key=lambda row: -row["freshness"])
-        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run}: freshness cannot be told."
+        """Say how fresh the answers were, policy by policy, against the target."""
+        rows = sorted(self._rows("freshness"), key=lambda row: -row["freshness"])
+        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run.path}: freshness cannot be told."
         return NotebookPiece(said, f"<p class='lead'>{escape(said)}</p>")
 
     def figure(self, key: str) -> None:
-        """Display a sentence and its picture, or a sentence that says that there is nothing to draw."""
+        """Show a picture under its sentence; where there is nothing to draw the sentence says so."""
         from IPython import display as jupyter
 
         display: Callable[[NotebookPiece], None] = jupyter.display
@@ -61,21 +59,22 @@ class JudgedRun:
             display(NotebookPiece(said, svg=found.svg))
 
     def table(self, name: str, *columns: str) -> NotebookPiece:
-        """Return some columns of a table of the analysis, folded."""
-        rows = [row for row in self.judged.tables.get(name, ()) if row["setting"] == self.setting]
-        return folded(
-            name.replace("_", " "), columns, [[_cell_text(row[column]) for column in columns] for row in rows]
-        )
+        """Show some columns of a table of the analysis, folded."""
+        rows = [[_cell_text(row[column]) for column in columns] for row in self._rows(name)]
+        return folded(name.replace("_", " "), columns, rows)
 
     def limits(self) -> NotebookPiece:
-        """Return what the analysis could not tell, as a list."""
-        notes = self.judged.notes
+        """Say what cannot be told."""
+        notes = [*self.run.notes, *self.run.analysis.missing, *self.run.analysis.remarks]
         listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
         return NotebookPiece("\n".join(notes) or "Nothing is missing.", f"<ul>{listed}</ul>" if notes else "")
 
+    def _rows(self, name: str) -> list[Mapping[str, Any]]:
+        return [row for row in self.run.analysis.tables.get(name, ()) if row["setting"] == self.setting]
+
     def _headline(self, row: Mapping[str, Any]) -> str:
-        from freshkeeper.simulator.report.amounts import percent, percent_with_interval
-        from freshkeeper.simulator.report.intervals import Estimate
+        from freshkeeper.maintenance.base.stats import Estimate
+        from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval
 
         within, half = row["within_target"], row["ci95"]
         wanted = f"{100 * self.target:.3g} % or more"
@@ -86,17 +85,17 @@ class JudgedRun:
 
 
 def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
-    """Analyse a run or a journal; of several settings take the named one, or the first."""
-    from freshkeeper.simulator.report.judgement import judgement
-    from freshkeeper.simulator.report.page import pictures
+    """Read a run or a journal with all that can be shown of it; of several settings the first, unless one is named."""
+    from freshkeeper.simulator.experiment.run_directory import read_whole
+    from freshkeeper.simulator.report.page import pictures, with_target
 
-    judged = judgement(run, target)
-    settings = list(dict.fromkeys(row["setting"] for row in judged.tables.get("freshness", ())))
+    whole = with_target(read_whole(run, target), target)
+    settings = list(dict.fromkeys(row["setting"] for row in whole.analysis.tables["freshness"]))
     if setting and setting not in settings:
         raise ConfigError(f"{run} has no setting {setting!r}; {nearest(setting, settings)}")
     chosen = setting or next(iter(settings), "")
-    found = pictures(run, choice=chosen if len(settings) > 1 else "", target=target, judged=judged)
-    return JudgedRun(run, target, chosen, judged, {picture.key: picture for picture in reversed(found)})
+    shown = pictures(whole, choice=chosen if len(settings) > 1 else "")
+    return JudgedRun(whole, target, chosen, {picture.key: picture for picture in reversed(shown)})
 
 
 def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> NotebookPiece:
@@ -113,21 +112,23 @@ def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> N
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
-    """Return one figure of a run's page; of several choices the named one, or the first."""
+    """Return one figure of a run's page, the first choice where there are several and none is named."""
+    from freshkeeper.simulator.experiment.run_directory import read_whole
     from freshkeeper.simulator.report.page import pictures
 
-    found = pictures(run, key, choice=choice)
+    whole = read_whole(run)
+    found = pictures(whole, key, choice=choice)
     if not found:
-        there = pictures(run)
+        there = pictures(whole)
         known = [picture.choice for picture in there if picture.key == key] or [picture.key for picture in there]
         raise ConfigError(f"{run} has no figure {key!r} {choice!r}; {nearest(choice or key, sorted(set(known)))}")
     return found[0]
 
 
 def frontier(answer: "BudgetAnswer") -> "Picture":
-    """Return the picture of freshness against requests, with the target; its words are the answer."""
+    """Return freshness against requests, with the target, as a picture whose words are the answer."""
+    from freshkeeper.maintenance.pages.pictures import picture
     from freshkeeper.simulator.budget.budget_page import figure as drawn
-    from freshkeeper.simulator.report.page import picture
 
     return picture(drawn(answer), "")
 

@@ -44,8 +44,10 @@ def analyse(
     Examples: `freshkeeper analyse runs/mine --target .9`, `freshkeeper analyse runs/mine --headline`,
     `freshkeeper analyse hdfs:///journals/today --master yarn --set spark.driver.memory=4g`
     """
-    from freshkeeper.maintenance.analysis import analyse as analysis
-    from freshkeeper.maintenance.analysis import analyse_daily, chosen, headline_alone
+    from freshkeeper.maintenance.analysis.analysis import analyse as analysis
+    from freshkeeper.maintenance.analysis.analysis import headline_alone
+    from freshkeeper.maintenance.analysis.daily import analyse_daily
+    from freshkeeper.maintenance.analysis.engine_choice import chosen
 
     if headline and (daily or out):
         raise ConfigError(f"--headline writes nothing: leave out {'--daily' if daily else '--out'}")

@@ -194,9 +194,10 @@ class Live:
 
 def _notes(place: Path) -> list[str]:
     """Return why a finished run has no bound."""
-    from freshkeeper.simulator.experiment.run_directory import read
+    from freshkeeper.maintenance.journal.run_json import About
 
-    bound = read(place).about.bound
+    about = About.read(place)
+    bound = None if about is None else about.bound
     if bound is None or bound.included:
         return []
     return [f"the clairvoyant bound is left out: {bound.reason}"]
@@ -233,7 +234,7 @@ def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> "Tabl
 
 def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]") -> "Table":
     """Return the table of caches, which have no budget and therefore no rank."""
-    from freshkeeper.simulator.report.amounts import duration
+    from freshkeeper.maintenance.pages.amounts import duration
 
     swept = {setting.name: setting.sweep_name for setting in settings}
     columns: dict[str, list[str]] = {head: [] for head in CACHE_HEADS}

@@ -35,17 +35,18 @@ def report(
 
     Example: `freshkeeper notebook report runs/demo --target .9 --out report.html`
     """
-    from freshkeeper.simulator.experiment import run_directory
-    from freshkeeper.simulator.report.notebook_page import write
+    from freshkeeper.maintenance.pages.notebook_page import write_notebook
+    from freshkeeper.simulator.experiment.run_directory import read_about
 
     if not 0 < target < 1:
         raise ConfigError(f"the target is {target:g}; it must be a share above 0 and below 1, as .95")
-    title = run_directory.read(run).about.config.get("title") or run.resolve().name
+    about = read_about(run)
+    title = (about and about.config.get("title")) or run.resolve().name
     place = out or run / "notebook.html"
     if place.is_dir():
         raise ConfigError(f"{place} is a directory; --out names the page")
     cells = executed(_notebook_path(REPORT), {"run": str(run.resolve()), "target": target, "setting": setting})
-    write(cells, place, title, shlex.join(["freshkeeper", *sys.argv[1:]]))
+    write_notebook(cells, place, title, shlex.join(["freshkeeper", *sys.argv[1:]]))
     print(place)
 
 

@@ -2,29 +2,71 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
+from freshkeeper.maintenance.analysis.analysis_tables import (
+    DATES_FROM_MS,
+    DIGEST,
+    FORMAT,
+    Analysis,
+    Row,
+    remarks_on,
+)
 from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.journal_tables import Cuts, Database, Tables, located, opened, read
 from freshkeeper.maintenance.analysis.judging import added_up, judge
-from freshkeeper.maintenance.analysis.questions import EVALUATIONS, HEADLINE, LARGE, OF, ON_THE_WAY, QUESTIONS
+from freshkeeper.maintenance.analysis.questions import (
+    EVALUATIONS,
+    HEADLINE,
+    LARGE,
+    LAST_ALONE,
+    OF,
+    ON_THE_WAY,
+    QUESTIONS,
+)
 from freshkeeper.maintenance.analysis.spark_session import first_words
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.base.files import whole_directory
+from freshkeeper.maintenance.base.stats import student_by_size
 
-DIGEST = "analysis.json"
-CLOSE = 1e-9
+HEADLINE_TABLES = frozenset(HEADLINE | {"budget"})
+"""What a reader needs who compares freshness and cost."""
 
 
 class AnalysisError(InputError):
     """A run that cannot be analysed at all."""
+
+
+class Judging(Enum):
+    """How far answers are judged by the truth: every table, the freshness alone, or not at all."""
+
+    WHOLE = "whole"
+    HEADLINE = "headline"
+    RECORDED = "recorded"
+    """Freshness is what evaluations and audits recorded; answers are not read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What an analysis covers."""
+
+    target: float = 0.95
+    top: int = 20
+    """how many of the stalest entries are named"""
+    judging: Judging = Judging.WHOLE
+    names: Set[str] = frozenset(QUESTIONS)
+    """the tables that are wanted"""
+    cuts: Cuts | None = None
+    """the parts and rows of the journal that are read; None: all"""
+    last: int | None = None
+    """only this many evaluations count, the last ones of each run"""
 
 
 def analyse(
@@ -35,68 +77,97 @@ def analyse(
     The engine is closed when it is done. `only` says which parts and rows are meant; without it it is all.
     """
     place = located(out or f"{run}/analysis")
+    scope = Scope(target=target, top=top, cuts=only)
     with _begun(engine, run, target) as database, _unfinished(engine, place) as unfinished:
-        digest, names = _answers_to_all(engine, database, run, only, target, top)
-        for name in names:
+        found = _tables(engine, database, run, scope)
+        for name in found.tables:
             file = unfinished / f"{name}.parquet" / "part-0.parquet"  # as Spark and journals name theirs
             file.parent.mkdir()
             database.table(name).write_parquet(str(file), compression="zstd")
+        digest = _digest(run, target, found)
         (unfinished / DIGEST).write_text(json.dumps(digest, indent=1), "utf-8")
         return digest
 
 
 def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, Any]:
-    """What an analysis says of freshness, by seed as well, of audits and of what was expected; nothing is written."""
-    with _begun(engine, run, target) as database:
-        return _answers_to_all(engine, database, run, None, target)[0]
+    """Return what an analysis says of freshness, by seed as well, of audits and of what was expected; write nothing."""
+    return _digest(run, target, analysed(engine, run, Scope(target=target, judging=Judging.HEADLINE, names=HEADLINE)))
 
 
-def _answers_to_all(
-    engine: DuckDB, database: Database, run: str, cuts: Cuts | None, target: float, top: int | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """All that is small, and the names of all tables; without `top`, those of the headline."""
-    found = _judged(engine, database, run, cuts, headline=top is None)
-    there = found.there | ({"judged"} if found.judged else set())
-    untold = {name for what, names in OF.items() if what not in there for name in names}
-    asked = [name for name in QUESTIONS if name not in untold and (name in HEADLINE or top is not None)]
-    for variable, value in {"target": target, "top": top or 0, "changes": "changes" in there}.items():
-        database.execute(f"SET VARIABLE {variable} = $1", [value])
-    digest: dict[str, Any] = {"run": run, "target": target}
-    for name in asked:
+def analysed(engine: DuckDB, run: str, scope: Scope) -> Analysis:
+    """Analyse a run in memory, large tables included but for one row per evaluation; the engine is closed then."""
+    with _begun(engine, run, scope.target) as database:
+        found = _tables(engine, database, run, scope)
+        if "timeline" not in found.tables:
+            return found
+        lines = database.table("timeline").to_arrow_table().to_pylist()
+        return Analysis({**found.tables, "timeline": lines}, found.missing, found.remarks)
+
+
+def _digest(run: str, target: float, found: Analysis) -> dict[str, Any]:
+    small = {name: rows for name, rows in found.tables.items() if name not in LARGE}
+    return {"run": run, "format": FORMAT, "target": target, **small, "cannot_tell": [*found.missing, *found.remarks]}
+
+
+def _tables(engine: DuckDB, database: Database, run: str, scope: Scope) -> Analysis:
+    """Make the tables in the database; the large ones are left there and empty here."""
+    source = _judged(engine, database, run, scope)
+    there = source.there | ({"judged"} if source.judged and scope.judging is Judging.WHOLE else set())
+    unknown = {name for kind, names in OF.items() if kind not in there for name in names}
+    wanted = [name for name in QUESTIONS if name not in unknown and name in scope.names]
+    _set_variables(database, source, scope)
+    tables: dict[str, list[Row]] = {}
+    for name in wanted:
         order = "" if name in ON_THE_WAY else "ORDER BY ALL"
         database.execute(f"CREATE TABLE {name} AS FROM ({QUESTIONS[name]}) {order}")
-        if name not in ON_THE_WAY | LARGE:
-            digest[name] = database.table(name).to_arrow_table().to_pylist()
-    digest["cannot_tell"] = [*found.notes, *_gaps(database, found, digest), *_remarks(digest)]
-    return digest, [name for name in asked if name not in ON_THE_WAY]
+        if name not in ON_THE_WAY:
+            tables[name] = [] if name in LARGE else database.table(name).to_arrow_table().to_pylist()
+    missing = [*source.notes, *_gaps(database, source, tables)]
+    return Analysis(tables, missing, list(remarks_on(tables)))
 
 
-def _judged(engine: DuckDB, database: Database, run: str, cuts: Cuts | None, headline: bool) -> Tables:
-    """The tables of a run as questions need them."""
+def _set_variables(database: Database, source: Tables, scope: Scope) -> None:
+    of_run = "SELECT count(DISTINCT seed), min(t_ms) FROM own_evaluations"
+    ((seeds, first_ms),) = database.sql(of_run).fetchall()
+    values = {
+        "target": scope.target,
+        "top": scope.top,
+        "changes": "changes" in source.there and scope.judging is Judging.WHOLE,
+        "dates": seeds == 1 and first_ms is not None and first_ms >= DATES_FROM_MS,
+        "student": student_by_size(max(seeds, 1)),
+    }
+    for variable, value in values.items():
+        database.execute(f"SET VARIABLE {variable} = $1", [value])
+
+
+def _judged(engine: DuckDB, database: Database, run: str, scope: Scope) -> Tables:
+    """Prepare the tables of a run as questions need them."""
     place = located(run)
-    found = read(database, engine.near(place), cuts)
+    found = read(database, engine.near(place), scope.cuts)
     if not found.there & {"evaluations", "answers"}:
         raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
     if "evaluations" not in found.there and not found.judged:
         raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
-    added_up(database, engine.judged(place, judge(database, found, headline)) if found.judged else ())
+    if scope.last is not None:
+        database.execute(f"CREATE TABLE last_evaluations AS {LAST_ALONE.format(last=scope.last)}")
+        database.execute("DROP VIEW own_evaluations; ALTER TABLE last_evaluations RENAME TO own_evaluations")
+    judged = found.judged and scope.judging is not Judging.RECORDED
+    headline = scope.judging is not Judging.WHOLE
+    added_up(database, engine.judged(place, judge(database, found, headline)) if judged else ())
     if "evaluations" not in found.there:
         database.sql(EVALUATIONS).create_view("own_evaluations")
     database.sql("FROM own_changes").create_view("changes")
     budgets = pa.array([about.budget for about in found.settings.values()], pa.float64())
     gammas = pa.table({"setting": pa.array(found.settings, pa.string()), "gamma": budgets})
     database.from_arrow(gammas).create("gammas")
-    ((most,),) = database.sql("SELECT count(DISTINCT seed) FROM own_evaluations").fetchall()
-    seeds = np.arange(2, most + 2)
-    database.from_arrow(pa.table({"seeds": seeds, "quantile": stdtrit(seeds - 1, 0.975)})).create("student")
     return found
 
 
-def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Iterator[str]:
-    """What turned out not to be known."""
-    if "budget" in digest and all(about.budget is None for about in found.settings.values()):
+def _gaps(database: Database, found: Tables, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Yield what turned out not to be known."""
+    if "budget" in tables and all(about.budget is None for about in found.settings.values()):
         yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
-    if "by_change_rate" in digest:
+    if "by_change_rate" in tables:
         counts = "SELECT count(*), count(*) FILTER (WHERE changes = 0) FROM changed"
         ((entries, without),) = database.sql(counts).fetchall()
         if without:
@@ -106,7 +177,7 @@ def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Itera
 
 @contextmanager
 def _begun(engine: DuckDB, run: str, target: float) -> Iterator[Database]:
-    """A database, and one sentence for whatever goes wrong with it."""
+    """Open a database, and say whatever goes wrong with it in one sentence."""
     with closing(engine), opened() as database:
         if not 0 <= target <= 1:
             raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
@@ -114,34 +185,6 @@ def _begun(engine: DuckDB, run: str, target: float) -> Iterator[Database]:
             yield database
         except engine.failures as error:
             raise AnalysisError(f"{run} could not be analysed: {first_words(error)}") from error
-
-
-def _remarks(digest: dict[str, Any]) -> list[str]:
-    """What a reader of the headline has to know."""
-    rows: list[dict[str, Any]] = digest["freshness"]
-    audited = {_series(row): row for row in digest.get("audits", ())}
-    said = [] if rows else ["No evaluation that counts has answers, so there is no freshness."]
-    untrue: dict[str, list[str]] = {}
-    for row in rows:
-        whose = " ".join(word for word in (row["setting"], row["policy"]) if word) or "the run"
-        if row["basis"] == "audited":
-            share = audited[_series(row)]
-            said.append(
-                f"The freshness of {whose} is an estimate from {share['audits']} audited answers: with 95 % confidence "
-                f"between {share['low']:.4f} and {share['high']:.4f}."
-            )
-        elif row["basis"] != "truth":
-            untrue.setdefault(row["basis"], []).append(whose)
-        elif row["reported"] is not None and abs(row["reported"] - row["freshness"]) > CLOSE:
-            said.append(f"The engine reported {row['reported']:.4f} for {whose}; the truth is {row['freshness']:.4f}.")
-    for basis, all_of in untrue.items():
-        whose = all_of[0] if len(all_of) == 1 else f"{len(all_of)} of {len(rows)} settings and policies"
-        said.append(f"The freshness of {whose} is not the truth but what was {basis} by the engine.")
-    return said
-
-
-def _series(row: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(row[word] for word in ("setting", "policy", "case", "knowledge"))
 
 
 @contextmanager

@@ -1,15 +1,15 @@
 """Every table of an analysis: the SQL that gives it, of the run's own tables and of what judging its answers gave.
 
-Variables are `target`, `top` and whether there are `changes`; `gammas` has γ by setting, where it is known, and
-`student` the quantiles of Student's t by the number of seeds. Rows are ordered by what tells them apart, the first
-columns.
+Variables: `target`, `top`, `changes` (true if refreshes can be judged by changes), `dates` (true if instants are dates
+and not offsets) and `student`, the quantiles of Student's t by the number of seeds. The table `gammas` has γ by
+setting, where it is known. Rows are ordered by their keys, which are the first columns.
 """
 
 from collections.abc import Mapping
 
 import duckdb
 
-from freshkeeper.maintenance.cache.budget.audit import wilson
+from freshkeeper.maintenance.base.stats import wilson
 from freshkeeper.maintenance.fetching.endpoint import PENDING
 
 SERIES = 'setting, policy, "case", knowledge'
@@ -25,24 +25,38 @@ LOW, HIGH = wilson(
 
 EVALUATIONS = """
     SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
-        cast(NULL AS double) AS results, cast(NULL AS double) AS fresh, cast(NULL AS double) AS expected_fresh
+        cast(NULL AS double) AS results, cast(NULL AS double) AS fresh, cast(NULL AS double) AS expected_fresh,
+        cast(NULL AS double) AS spent
     FROM truths"""
 """What answers tell of evaluations where nothing else does."""
 
+LAST_ALONE = f"""
+    SELECT * REPLACE (warmup OR row_number() OVER (PARTITION BY {RUN} ORDER BY t_ms DESC, k DESC) > {{last}} AS warmup)
+    FROM own_evaluations"""
+"""Of each run, only the last evaluations count; all earlier ones are taken as warm-up."""
 
 ON_THE_WAY = {"evaluated", "audited", "degrees", "changed", "judged_refreshes"}
 """Tables that others are made of."""
 HEADLINE = {"evaluated", "audited", "seeds", "freshness", "audits", "calibration"}
-LARGE = {"evaluations", "over_time"}
-"""They grow with the run: Parquet alone holds them."""
+LARGE = {"evaluations", "over_time", "timeline"}
+"""They grow with the run, so they are written as Parquet and not into analysis.json."""
+MOST_POINTS, FEWEST_POINTS, ALL_POINTS = 200, 25, 25_000
+"""Points of a line in `timeline`: at most and at least, and how many all lines have together."""
+SLACK = 1e-9
+"""Rounding errors of the cost that do not count as overspending."""
 OF: Mapping[str, set[str]] = {
     "audits": {"audits"},
-    "evaluations": {"budget", "latency"},
+    "evaluations": {"budget", "latency", "timeline"},
     "judged": {"degrees", "changed", "by_degree", "by_change_rate", "top_stale", "missed"}
     | {"staleness", "staleness_quantiles"},
     "refreshes": {"judged_refreshes", "wasted", "missed"},
 }
 """Which cannot be told of a run that lacks a table, or answers that can be judged."""
+
+
+def _half(spread: str, number: str) -> str:
+    """Return SQL for the half of Student's 95 % interval of a mean, from the standard deviation of so many values."""
+    return f"getvariable('student')[{number}] * {spread} / sqrt({number})"
 
 
 def _by_decile(measured: str, measure: str) -> str:
@@ -65,7 +79,7 @@ QUESTIONS: Mapping[str, str] = {
     "evaluated": f"""
     WITH known AS (
         SELECT setting, policy, own."case", knowledge, seed, moment, k, own.t_ms, warmup,
-            coalesce(results, held) AS results, fresh AS reported, expected_fresh,
+            coalesce(results, held) AS results, fresh AS reported, expected_fresh, spent,
             CASE WHEN count(held) OVER (PARTITION BY {RUN}) > 0 THEN coalesce(true_fresh, 0) END AS truth
         FROM own_evaluations AS own LEFT JOIN truths USING ({EVALUATION})
     ), based AS (
@@ -107,10 +121,10 @@ QUESTIONS: Mapping[str, str] = {
             avg(expected) AS expected, sum(audits)::bigint AS audits
         FROM seeds GROUP BY ALL
     )
-    SELECT {SERIES}, basis, seeds, evaluations, freshness, quantile * spread / sqrt(seeds) AS ci95,
+    SELECT {SERIES}, basis, seeds, evaluations, freshness, {_half("spread", "seeds")} AS ci95,
         fresh / nullif(answers, 0) AS pooled, answers - fresh AS stale_answers, answers, within_target, reported,
         expected, audits
-    FROM found LEFT JOIN student USING (seeds)""",
+    FROM found""",
     "audits": f"""
     WITH found AS (
         SELECT {SERIES}, sum(audits)::bigint AS audits, sum(fresh)::bigint AS fresh,
@@ -132,7 +146,7 @@ QUESTIONS: Mapping[str, str] = {
         sum(answers) AS answers
     FROM checked AS own WHERE own.expected IS NOT NULL GROUP BY ALL""",
     "evaluations": f"""
-    SELECT {SERIES}, seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh
+    SELECT {SERIES}, seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh, spent
     FROM evaluated""",
     # Freshness at every evaluation, the mean over seeds; the warm-up is in it and marked.
     "over_time": f"""
@@ -140,11 +154,41 @@ QUESTIONS: Mapping[str, str] = {
         count(freshness) AS seeds, avg(freshness) AS freshness, avg(expected) AS expected,
         sum(results - fresh) AS stale_answers, sum(results) AS answers
     FROM evaluated GROUP BY {SERIES}, coalesce(k, moment)""",
+    # Lines that a screen can show. Evaluations lie at their number, or at their instant where that is a date. In a long
+    # run a point stands for several successive evaluations: the mean of their freshness and of what they spent. Stale
+    # answers add up from the end of the warm-up on.
+    "timeline": f"""
+    WITH placed AS (
+        SELECT *, if(getvariable('dates'), t_ms, coalesce(k, moment)) AS x,
+            dense_rank() OVER (PARTITION BY {SERIES} ORDER BY x) - 1 AS place
+        FROM evaluated
+    ), sized AS (
+        SELECT *, ceil((max(place) OVER line + 1) / points)::bigint AS size,
+            max(x) FILTER (WHERE warmup) OVER line AS last_warmup,
+            sum(results - fresh) FILTER (WHERE NOT warmup) OVER (PARTITION BY {SERIES}, seed ORDER BY x) AS stale
+        FROM placed, (
+            SELECT least({MOST_POINTS}, greatest({FEWEST_POINTS}, {ALL_POINTS} // count(DISTINCT ({SERIES})))) AS points
+            FROM evaluated
+        ) WINDOW line AS (PARTITION BY {SERIES})
+    ), by_seed AS (
+        SELECT {SERIES}, seed, place // size AS point, max(x) AS x, max(size) AS evaluations,
+            avg(freshness) AS freshness, arg_max(stale, x) AS stale, avg(spent) AS spent,
+            max(last_warmup) AS last_warmup, min(x) FILTER (WHERE x > last_warmup) AS after_warmup
+        FROM sized GROUP BY ALL
+    )
+    SELECT {SERIES}, max(x) AS x, max(evaluations) AS evaluations, avg(own.freshness) AS freshness,
+        {_half("stddev_samp(own.freshness)", "count(own.freshness)")} AS freshness_ci95,
+        avg(own.stale) AS stale, {_half("stddev_samp(own.stale)", "count(own.stale)")} AS stale_ci95,
+        avg(own.spent) AS spent, max(last_warmup) / 2
+            + coalesce(min(min(after_warmup)) OVER (PARTITION BY {SERIES}), max(last_warmup)) / 2 AS warmup_ends
+    FROM by_seed AS own GROUP BY {SERIES}, point""",
     "budget": f"""
     SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(own.spent) AS spent,
         sum(own.spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
         avg(budget) AS available_per_evaluation, max(spent) AS most_spent,
-        count(*) FILTER (WHERE spent + 1 <= least(budget, stale)) AS saved_though_stale, sum(errors)::bigint AS failed
+        count(*) FILTER (WHERE spent + 1 <= least(budget, stale)) AS saved_though_stale, sum(errors)::bigint AS failed,
+        avg(coalesce(requests, own.spent)) AS requests_per_evaluation,
+        coalesce(bool_or(own.spent > own.budget + {SLACK}), FALSE) AS over_budget, max(t_ms) AS last_ms
     FROM own_evaluations AS own LEFT JOIN gammas USING (setting) GROUP BY ALL""",
     # Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes.
     "latency": """

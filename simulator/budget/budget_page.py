@@ -2,145 +2,132 @@
 
 import csv
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from freshkeeper.maintenance.base.files import whole, writing
+from freshkeeper.maintenance.pages.amounts import duration, percent, percent_with_interval
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.figures import Figure, Row, Table
+from freshkeeper.maintenance.pages.figures import figure as chart_of
+from freshkeeper.maintenance.pages.page import Caption, Page, PageTable, Section, TableRow, write_page
+from freshkeeper.maintenance.pages.pictures import as_png
+from freshkeeper.maintenance.pages.styles import Style, looks
 from freshkeeper.simulator.budget import words
-from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
-from freshkeeper.simulator.experiment.point import Point
+from freshkeeper.simulator.budget.answer import BudgetAnswer
 from freshkeeper.simulator.experiment.ttl_caches.caches import NAMES
-from freshkeeper.simulator.report import charts
-from freshkeeper.simulator.report.amounts import duration, percent, percent_with_interval
-from freshkeeper.simulator.report.drawing import Figure, Rows, View, short
-from freshkeeper.simulator.report.page import HERE as REPORT
-from freshkeeper.simulator.report.page import as_plots, as_png, inlined
-from freshkeeper.simulator.report.styles import Style, looks
 
-HERE = Path(__file__).parent
 LARGE, SMALL = 160, 45
-ROOM = 4
-"""Drawn is what has at most so many times the staleness that the target allows: below, nobody decides anything."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One policy or cache of the table."""
-
-    policy: str
-    style: Style
-    marks: list[str]
-    cells: list[str]
-    best: bool
+"""Marks of the answers, and of the other budgets that were tried."""
+MOST_STALENESS = 4
+"""The picture shows points with up to so many times the staleness that the target allows."""
+CAPTION = (
+    "Per window, at arrival: how much of the answers was fresh. Over TTL: how many percentage points fresher per "
+    "window than a TTL cache that makes as many requests, paired. What sets no budget is shown for comparison, not "
+    "ranked."
+)
 
 
 def write(answer: BudgetAnswer, directory: Path, title: str, command: str) -> Path:
-    """Write budget.html, frontier.png, frontier.csv and budget.json; gives the page."""
-    picture = figure(answer)
+    """Write budget.html, frontier.png, frontier.csv and budget.json; return the page."""
+    frontier = figure(answer)
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "frontier.png").write_bytes(as_png(picture, "", picture.views[""]))
+        (directory / "frontier.png").write_bytes(as_png(frontier, "", frontier.views[""]))
     with whole(directory / "budget.json") as file:
         file.write_text(json.dumps(words.as_json(answer), indent=2), "utf-8")
     _write_points(answer, directory / "frontier.csv")
-    page = directory / "budget.html"
-    with whole(page) as file:
-        file.write_text(_html(answer, picture, title, command), "utf-8")
-    return page
+    section = Section(
+        "budget",
+        "",
+        [frontier, _table(answer), Caption(CAPTION)],
+        lead=words.lead(answer),
+        sentences=list(words.sentences(answer)),
+    )
+    page = Page(
+        kind="What budget do I need?",
+        title=title,
+        sections=[section],
+        facts=_facts(answer),
+        command=command,
+        notes=words.limits(answer),
+    )
+    return write_page(page, directory / "budget.html")
 
 
 def figure(answer: BudgetAnswer) -> Figure:
-    """Freshness against requests for each policy and cache, with the target as a line."""
+    """Return freshness against requests for each policy and cache, with the target as a line."""
     question = answer.question
     per = f"requests per {question.per}"
-    styles = _styles(answer)
-    floor = 1 - ROOM * (1 - question.target)
-    near = {curve: [one for one in points if one.requests > 0 and one.freshness.mean >= floor]
-            for curve, points in answer.curves.items()}  # fmt: skip
-    points = [point for curve in near.values() for point in curve]
-    axis = charts.frame([*(point.freshness.mean for point in points), question.target], cap=1.0)
-    rows: Rows = {
-        "rows": [_block(answer, curve, points) for curve, points in near.items() if points],
-        "rules": [{"is": {}, "columns": {"y": [question.target]}}],
-        "frame": [{"is": {}, "columns": {"y": short(axis)}}],
-    }
-    view = View(rows, " ".join([words.lead(answer), *words.sentences(answer)]))
-    caption = (
-        f"The dotted line is the target; large marks are what the table tells. {per.capitalize()} are on a logarithmic "
-        "scale. Vertical bars are 95 % intervals. What has more than "
-        f"{ROOM} times the staleness of the target is left out; frontier.csv has it."
+    chart = Chart(
+        form=Form.LINES,
+        x=Axis(per, ",~r", Kind.LOGARITHMS),
+        y=Axis("of answers fresh", PERCENT),
+        interval=Interval.BARS,
+        legend=True,
+        highest=1.0,
     )
-    spec = charts.frontier(styles, per, "of answers fresh")
-    return Figure("frontier", f"Freshness against {per}", spec, {"": view}, caption, wide=True)
+    table = Table(list(_rows(answer)), words.lead(answer), {"target": question.target})
+    caption = (
+        f"The dotted line is the target; large marks are the rows of the table. {per.capitalize()} are on a "
+        f"logarithmic scale. Vertical bars are 95 % intervals. Points with more than {MOST_STALENESS} times the "
+        "staleness of the target are left out; frontier.csv has them."
+    )
+    return chart_of(
+        "frontier", f"Freshness against {per}", chart, {"": table}, _styles(answer), caption=caption, wide=True
+    )
+
+
+def _rows(answer: BudgetAnswer) -> Iterator[Row]:
+    question = answer.question
+    lowest = 1 - MOST_STALENESS * (1 - question.target)
+    for curve, points in answer.curves.items():
+        answered = answer.of(curve).nearest
+        for point in points:
+            fresh = point.freshness
+            if point.requests <= 0 or fresh.mean < lowest:
+                continue
+            yield {
+                "policy": curve,
+                "x": words.period_requests(question, point),
+                "mid": fresh.mean,
+                "low": fresh.low,
+                "high": min(fresh.high, 1.0),
+                "size": LARGE if point == answered else SMALL,
+                "text": f"{words.requests(question, point)} requests: {percent_with_interval(fresh)}",
+            }
 
 
 def _styles(answer: BudgetAnswer) -> dict[str, Style]:
-    names = {one.title: one.name for one in answer.question.policies} | {name: name for name in NAMES}
+    names = {policy.title: policy.name for policy in answer.question.policies} | {name: name for name in NAMES}
     return looks({curve: names[curve] for curve in answer.curves})
 
 
-def _block(answer: BudgetAnswer, curve: str, points: Sequence[Point]) -> dict[str, Any]:
-    told = answer.of(curve).nearest
-    columns: dict[str, list[Any]] = {
-        "x": short(words.period_requests(answer.question, point) for point in points),
-        "mid": short(point.freshness.mean for point in points),
-        "low": short(point.freshness.low for point in points),
-        "high": short(min(point.freshness.high, 1.0) for point in points),
-        "size": [LARGE if point == told else SMALL for point in points],
-        "text": [
-            f"{words.requests(answer.question, point)} requests: {percent_with_interval(point.freshness)}"
-            for point in points
-        ],
-    }
-    return {"is": {"policy": curve}, "columns": columns}
+def _table(answer: BudgetAnswer) -> PageTable:
+    per, styles = answer.question.per, _styles(answer)
+    heads = list(words.HEADS)
+    rows = [words.row(answer, needed) for needed in answer.needed]
+    if answer.question.price <= 0:
+        cost = heads.index("Cost")
+        for cells in [heads, *rows]:
+            del cells[cost]
+    titles = [f"{head} per {per}" if head in ("Requests", "Cost") else head for head in heads]
+    table_rows = [
+        TableRow(needed.curve, cells[1:], words.marks(needed), styles[needed.curve], best=needed is answer.best)
+        for needed, cells in zip(answer.needed, rows, strict=True)
+    ]
+    return PageTable("What each needs", titles, table_rows)
 
 
-def _html(answer: BudgetAnswer, picture: Figure, title: str, command: str) -> str:
-    environment = Environment(loader=FileSystemLoader([HERE, REPORT]), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    costly, styles = answer.question.price > 0, _styles(answer)
-    heads = list(words.HEADS) if costly else [head for head in words.HEADS if head != "Cost"]
-    return (
-        environment.get_template("budget.html")
-        .render(
-            title=title,
-            facts=_facts(answer),
-            lead=words.lead(answer),
-            sentences=list(words.sentences(answer)),
-            figure=picture,
-            heads=[f"{head} per {answer.question.per}" if head in ("Requests", "Cost") else head for head in heads],
-            rows=[_row(answer, one, styles[one.curve], costly) for one in answer.needed],
-            notes=words.limits(answer),
-            command=command,
-            plots=Markup(as_plots({picture.key: picture})),
-            **inlined(),
-        )
-        .strip()
-    )
-
-
-def _row(answer: BudgetAnswer, one: Requirement, style: Style, costly: bool) -> Row:
-    cells = words.row(answer, one)[1:]
-    if not costly:
-        del cells[words.HEADS.index("Cost") - 1]
-    return Row(one.curve, style, words.marks(one), cells, one is answer.best)
-
-
-def _facts(answer: BudgetAnswer) -> str:
-    chosen = answer.question.experiment
-    parts = [
+def _facts(answer: BudgetAnswer) -> list[str]:
+    experiment = answer.question.experiment
+    return [
         f"target {percent(answer.question.target, 0)}",
         f"{answer.arrivals:,} arrivals of {answer.keys:,} keys",
-        f"window {duration(chosen.window)}, step {duration(chosen.step)}",
+        f"window {duration(experiment.window)}, step {duration(experiment.step)}",
         f"{answer.evaluations:,} evaluations",
-        f"{chosen.knowledge[0].value} knowledge of changes",
+        f"{experiment.knowledge[0].value} knowledge of changes",
     ]
-    return " · ".join(parts)
 
 
 def _write_points(answer: BudgetAnswer, path: Path) -> None:

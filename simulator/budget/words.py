@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
+from freshkeeper.maintenance.base.stats import Estimate
+from freshkeeper.maintenance.pages.amounts import GAP, UNKNOWN, duration, percent, percent_with_interval, points
 from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.point import Point
 from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED
-from freshkeeper.simulator.report.amounts import GAP, NOTHING, duration, percent, percent_with_interval, points
-from freshkeeper.simulator.report.intervals import Estimate
 
 
 def period_requests(question: Question, point: Point) -> float:
@@ -32,7 +32,7 @@ def knob(one: Requirement, point: Point) -> str:
     """What was turned: the budget of an evaluation, or how long entries live."""
     if one.budgeted:
         return f"γ{GAP}={GAP}{point.knob:g}"
-    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, REFRESH_AHEAD) else NOTHING
+    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, REFRESH_AHEAD) else UNKNOWN
 
 
 def lead(answer: BudgetAnswer) -> str:
@@ -101,13 +101,13 @@ HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "O
 def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
     """One row of the table, in the order of the heads."""
     question, point = answer.question, one.nearest
-    ahead = NOTHING if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
+    ahead = UNKNOWN if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
     half = "" if one.ahead is None or isnan(one.ahead.half) else f" ±{GAP}{100 * one.ahead.half:.1f}"
     return [
         one.curve,
         knob(one, point),
         requests(question, point),
-        money(question, point) if question.price else NOTHING,
+        money(question, point) if question.price else UNKNOWN,
         percent_with_interval(point.freshness),
         percent_with_interval(point.arrival),
         f"{ahead}{half}",

@@ -8,21 +8,18 @@ that before a warning. Whatever keeps us from an answer, a directory that is not
 sense, is a 3 and not an exception: a check that crashes looks like a bad answer.
 """
 
-from dataclasses import replace
 from enum import IntEnum
 from math import isnan
 from pathlib import Path
 
 import numpy as np
 
-from freshkeeper.maintenance.base.arrays import Bools
+from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS, Row
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, nearest
-from freshkeeper.maintenance.cache.budget.audit import Measured
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import MARK
-from freshkeeper.simulator.experiment.run_directory import Evaluations, Run
-from freshkeeper.simulator.report.scores import Score, audited, scores
-from freshkeeper.simulator.report.timeline import EPOCH_MS
+from freshkeeper.simulator.experiment.run_directory import Run
+from freshkeeper.simulator.experiment.scores import Score, scores
 
 
 class Verdict(IntEnum):
@@ -49,8 +46,7 @@ def check(
             raise ConfigError(f"{said}; right would be 0 ≤ error ≤ warn ≤ 1")
         if last is not None and last < 1:
             raise ConfigError(f"the last {last} evaluations cannot be checked; right would be 1 or more")
-        read = run_directory.read(run)
-        read = replace(read, evaluations=_latest(read.evaluations, last)) if last else read
+        read = run_directory.read(run, last=last)
         found = [_judged(read, score, warn, error) for score in _checked(read, policy)]
     except FreshkeeperError as problem:
         return int(Verdict.UNKNOWN), [f"UNKNOWN: {problem}"]
@@ -59,12 +55,8 @@ def check(
 
 
 def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
-    """Verdict, freshness and line of one policy."""
-    audits = audited(run, score)
-    enough = audits is not None and audits.checked >= MIN_AUDITS
-    freshness = score.freshness.mean
-    if audits is not None and enough and audits.share is not None:
-        freshness = audits.share
+    """Return verdict, freshness and line of one policy."""
+    freshness = _deciding(score)
     verdict = Verdict.OK
     if isnan(freshness):
         verdict = Verdict.UNKNOWN
@@ -72,11 +64,18 @@ def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict,
         verdict = Verdict.ERROR
     elif freshness < warn:
         verdict = Verdict.WARN
-    return (
-        verdict,
-        freshness,
-        _line(run=run, verdict=verdict, score=score, audits=audits, enough=enough, warn=warn, error=error),
-    )
+    return verdict, freshness, _line(run, verdict, score, warn, error)
+
+
+def _deciding(score: Score) -> float:
+    """Return the freshness that decides: few audits say less than what the engine expected."""
+    if score.basis == "audited" and not _enough_audits(score):
+        return score.believed
+    return score.freshness.mean
+
+
+def _enough_audits(score: Score) -> bool:
+    return score.audits is not None and score.audits["audits"] >= MIN_AUDITS
 
 
 def _checked(run: Run, policy: str | None) -> list[Score]:
@@ -94,27 +93,17 @@ def _checked(run: Run, policy: str | None) -> list[Score]:
     return chosen
 
 
-def _latest(evaluations: Evaluations, last: int) -> Evaluations:
-    """Count only the last evaluations of each series and seed; rows are in the order of time."""
-    group = np.cumsum(np.append(False, (np.diff(evaluations.of) != 0) | (np.diff(evaluations.seed) != 0)))
-    ends = np.cumsum(np.bincount(group))
-    recent: Bools = np.arange(group.size) >= ends[group] - last
-    return replace(evaluations, counted=evaluations.counted & recent)
-
-
-def _line(
-    run: Run, verdict: Verdict, score: Score, audits: Measured | None, enough: bool, warn: float, error: float
-) -> str:
+def _line(run: Run, verdict: Verdict, score: Score, warn: float, error: float) -> str:
     series = score.series
-    settings = {other.setting for other in run.evaluations.series}
+    settings = {row["setting"] for row in run.analysis.tables["budget"]}
     name = series.policy + (f" ({series.setting})" if len(settings) > 1 else "")
     if verdict is Verdict.UNKNOWN:
         return f"UNKNOWN: {name}: no evaluation that counts has answers whose freshness is known"
-    fresh = "expected fresh" if score.expected else "fresh"
-    parts = [f"{_percent(score.freshness.mean)} of the answers {fresh}"]
-    if audits is not None:
+    fresh = "expected fresh" if score.basis in ("expected", "audited") else "fresh"
+    parts = [f"{_percent(score.believed)} of the answers {fresh}"]
+    if score.audits is not None:
         # What decides the verdict comes first: audits if there are enough of them.
-        parts.insert(0 if enough else 1, _measured(audits, warn, error))
+        parts.insert(0 if _enough_audits(score) else 1, _audited(score.audits, warn, error))
     parts += [
         _interval(score, warn, error),
         f"{score.evaluations:,} evaluations",
@@ -122,7 +111,7 @@ def _line(
     ]
     if score.failed > 0:
         parts.append(f"{score.failed:,.0f} fetches failed")
-    parts += [_marked(run, score), _newest(run, score)]
+    parts += [_marked(run, score), _newest(score)]
     return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"
 
 
@@ -132,11 +121,10 @@ def _marked(run: Run, score: Score) -> str:
     return "over budget" if score.over_budget else ""
 
 
-def _measured(audits: Measured, warn: float, error: float) -> str:
-    if audits.share is None:
-        return "no audits yet"
-    low, high = audits.interval
-    told = f"{_percent(audits.share)} of {audits.checked:,} audited answers fresh ({_percent(low)} to {_percent(high)})"
+def _audited(audits: Row, warn: float, error: float) -> str:
+    low, high = audits["low"], audits["high"]
+    between = f"{_percent(low)} to {_percent(high)}"
+    told = f"{_percent(audits['freshness'])} of {audits['audits']:,} audited answers fresh ({between})"
     return told + _doubt(low, high, warn, error)
 
 
@@ -152,13 +140,11 @@ def _doubt(low: float, high: float, warn: float, error: float) -> str:
     return f", which may be on either side of {' and '.join(within)}" if within else ""
 
 
-def _newest(run: Run, score: Score) -> str:
-    """Say when the last evaluation was: a journal that stopped growing keeps its freshness."""
-    evaluations = run.evaluations
-    times = evaluations.t_ms[evaluations.rows(evaluations.series.index(score.series))]
-    if not times.size or not times[-1] >= EPOCH_MS:  # none, unknown (NaN), or a count of some other clock
+def _newest(score: Score) -> str:
+    """Say when the last evaluation was: a journal that stopped growing stays as fresh as it was."""
+    if not score.last_ms >= DATES_FROM_MS:
         return ""
-    return f"last evaluation {np.datetime64(int(times[-1]), 'ms')} UTC"
+    return f"last evaluation {np.datetime64(int(score.last_ms), 'ms')} UTC"
 
 
 def _percent(share: float) -> str:

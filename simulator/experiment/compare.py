@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from freshkeeper.maintenance.base.stats import Estimate, estimate, paired, shared_seeds, unpaired
 from freshkeeper.maintenance.journal.run_json import RunError
+from freshkeeper.maintenance.pages.amounts import amount, swept_value
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import MARK
 from freshkeeper.simulator.experiment.run_directory import Run, Series
-from freshkeeper.simulator.report.amounts import amount, value
-from freshkeeper.simulator.report.intervals import Estimate, common, estimate, paired, unpaired
-from freshkeeper.simulator.report.scores import Score, scores
+from freshkeeper.simulator.experiment.scores import Score, scores
 
 HEADS = ("setting", "policy", "case", "knowledge", "first", "second", "difference", "± 95 %", "seeds", "requests", "")
 
@@ -147,7 +147,7 @@ def _budgeted(series: Series, *runs: Run) -> bool:
 
 
 def _difference(ours: Score, theirs: Score, budgeted: bool) -> Difference:
-    in_ours, in_theirs = common(ours.seeds, theirs.seeds)
+    in_ours, in_theirs = shared_seeds(ours.seeds, theirs.seeds)
     first, second = ours.by_seed, theirs.by_seed
     if in_ours.size:
         first, second = first[in_ours], second[in_theirs]
@@ -189,4 +189,4 @@ def _name(series: Series) -> str:
 
 
 def _value_text(part: Any) -> str:
-    return "not set" if part is None else value(part)
+    return "not set" if part is None else swept_value(part)

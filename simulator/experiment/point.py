@@ -6,8 +6,9 @@ from math import nan
 
 import numpy as np
 
-from freshkeeper.maintenance.base.arrays import Bools, Floats
-from freshkeeper.simulator.report.intervals import Estimate, estimate
+from freshkeeper.maintenance.analysis.headline import seed_headline
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.stats import Estimate, estimate
 
 BLOCKS, LEAST_IN_BLOCK = 20, 8
 """A recorded time is cut into at most so many blocks, of so many evaluations at least, to see how freshness varies."""
@@ -88,15 +89,9 @@ class MeasuredPoint:
         return np.asarray(blocks.mean(axis=0))
 
 
-def _counted(series: EvaluationSeries, warm_up: int) -> Bools:
-    return (np.arange(series.answers.size) >= warm_up) & (series.answers > 0)
-
-
 def _share(series: EvaluationSeries, warm_up: int) -> float:
-    counted = _counted(series, warm_up)
-    if not counted.any():
-        return nan
-    return float((series.fresh[counted] / series.answers[counted]).mean())
+    counts = np.arange(series.answers.size) >= warm_up
+    return seed_headline(series.fresh, series.answers, counts).freshness
 
 
 def _pooled(series: EvaluationSeries, warm_up: int) -> float:

@@ -15,12 +15,13 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
+from freshkeeper.maintenance.analysis.headline import headline_of_table
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import whole
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
-from freshkeeper.simulator.experiment.summary import of_seed
+from freshkeeper.simulator.experiment.summary import known
 from freshkeeper.simulator.experiment.task import Outcome, Task
 from freshkeeper.simulator.experiment.ttl_caches.cache_baselines import cache_baselines
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
@@ -167,8 +168,11 @@ def recorded_trace(path: Path) -> Trace:
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any]:
+    headline = headline_of_table(outcome.tables["evaluations"])
     return {
-        **of_seed(outcome.tables["evaluations"]),
+        "freshness": known(headline.freshness),
+        "fresh": headline.fresh,
+        "results": headline.results,
         "evaluations": outcome.tables["evaluations"].num_rows,
         "spent": outcome.spent,
         "requests": outcome.requests,

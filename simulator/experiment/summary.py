@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from pydantic import TypeAdapter
 
-from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.base.files import whole
-from freshkeeper.simulator.report.intervals import estimate
+from freshkeeper.maintenance.base.stats import estimate
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 Kind = TypeVar("Kind")
 
@@ -44,20 +43,9 @@ class SummaryRow:
     seconds: float
 
 
-def of_seed(evaluations: pa.Table) -> dict[str, float | None]:
-    """Mean over the evaluations that count and have answers, and the sums behind the pooled ratio."""
-    results, fresh = (evaluations[name].to_numpy().astype(np.float64) for name in ("results", "fresh"))
-    counted = ~evaluations["warmup"].to_numpy().astype(bool) & (results > 0)
-    share = fresh[counted] / results[counted]
-    mean = None
-    if share.size:
-        mean = float(share.mean())
-    return {"freshness": mean, "fresh": float(fresh[counted].sum()), "results": float(results[counted].sum())}
-
-
-def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
-    """Return the mean and the half-width of its 95 % interval over seeds (Student's t), or None if unknown."""
-    found = estimate(np.asarray(values, dtype=np.float64))
+def mean_and_ci(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean over seeds and the half of its 95 % interval; None where either is not known."""
+    found = estimate(np.array(values, np.float64))
     return known(found.mean), known(found.half)
 
 

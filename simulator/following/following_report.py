@@ -1,35 +1,32 @@
-"""The report of an experiment about following: tables (CSV), pictures (PNG) and one offline page."""
+"""What was measured of following as tables (CSV), pictures (PNG) and one offline page."""
 
 import csv
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import altair as alt
-import vl_convert
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from freshkeeper.maintenance.base.files import writing
+from freshkeeper.maintenance.pages.amounts import amount
+from freshkeeper.maintenance.pages.charts import Axis, Chart, Form
+from freshkeeper.maintenance.pages.figures import Figure, Table, figure
+from freshkeeper.maintenance.pages.page import Page, PageTable, Part, Section, TableRow, write_page
+from freshkeeper.maintenance.pages.pictures import write_pictures
+from freshkeeper.maintenance.pages.styles import looks
 from freshkeeper.simulator.following.annotation_ways import EvaluationCost, Way
 from freshkeeper.simulator.following.many_clients import Load, Sample
-from freshkeeper.simulator.report import charts, page
-from freshkeeper.simulator.report.styles import LIGHT
 
-COSTS = ("requests", "kilobytes", "client_ms", "server_ms")
-HISTORY_TITLES = {
+MEASURED = ("requests", "kilobytes", "client_ms", "server_ms")
+HISTORY_IN_WORDS = {
     "dropped": "what is over is dropped",
     "whole": "a history, read whole",
     "now": "a history, asked for what holds now",
 }
-MAX_PLOTTED_CLIENTS = 10
-"""The most clients whose time is plotted over the seconds."""
-LAST_EVALUATIONS = 10
-"""Evaluations at the end over which means are taken."""
+FEW_CLIENTS = 10
+"""Up to so many clients, their time is drawn over the seconds."""
+LATER_EVALUATIONS = 10
+"""Evaluations at the end that the table has the mean of."""
+MARKS = 8
 PAPER = {
     "server": "004: never more than one percent with 200 clients, C-SPARQL and CQELS more than ten times as much on "
     "average (two Intel E5645, other hardware).",
@@ -37,19 +34,9 @@ PAPER = {
     "ways": "004: graphs take least; expirations take the same at every evaluation, intervals more and more, because a "
     "history is kept (other hardware, and times of the wall clock).",
 }
-"""The corresponding results of the paper."""
+"""What the paper says of the same."""
+
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A picture: its file, its caption, the paper's figure, and its specification."""
-
-    key: str
-    title: str
-    caption: str
-    spec: dict[str, Any]
-    rows: Rows
 
 
 def write_report(
@@ -60,143 +47,115 @@ def write_report(
     loads: Sequence[Load],
     samples: Sequence[Sample],
 ) -> Path:
-    """Write tables, pictures and page; return the page."""
+    """Write tables, pictures and the page; return the page."""
     tables = {"annotations": rows_of(ways), "clients": rows_of(loads), "clients-over-time": rows_of(samples)}
-    plots = [*_of_ways(ways), *_of_clients(loads, samples)]
+    figures = [figure for figure in (*_of_ways(ways), *_of_clients(loads, samples)) if figure.views]
     with writing(out):
         (out / "plots").mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
             if rows:
                 _write_csv(out / f"{name}.csv", rows)
-        for plot in plots:
-            png = vl_convert.vegalite_to_png(_specification(plot), vl_version=charts.VEGA_LITE, scale=2)
-            (out / "plots" / f"{plot.key}.png").write_bytes(png)
-        return _write_page(out / "report.html", title, command, plots, later(ways))
+    write_pictures({"": figures}, out / "plots", None)
+    parts: list[Part] = [*figures, *([_table(later(ways))] if ways else [])]
+    section = Section("following", "", parts)
+    page = Page(kind="Following queries", title=title, sections=[section], command=command)
+    return write_page(page, out / "report.html")
 
 
 def rows_of(measured: Iterable[EvaluationCost | Load | Sample]) -> Rows:
-    """Rows of numbers and words for a table, the way spelled out in columns."""
-    found = []
+    """Return rows of numbers and words for a table, the way spelled out in columns."""
+    rows = []
     for one in measured:
         row = dict(vars(one))
-        if isinstance(way := row.pop("way", None), Way):
-            said = {"speaking": str(way.style.speaking), "timing": str(way.style.timing)}
-            row = said | {"history": way.history, "cached": way.cached} | row
-        found.append(row)
-    return found
+        way = row.pop("way", None)
+        if isinstance(way, Way):
+            style = {"speaking": str(way.style.speaking), "timing": str(way.style.timing)}
+            row = style | {"history": way.history, "cached": way.cached} | row
+        rows.append(row)
+    return rows
 
 
 def later(ways: Sequence[EvaluationCost]) -> Rows:
-    """Return the mean cost of the last evaluations, by way."""
-    found = []
-    for way in dict.fromkeys(one.way for one in ways):
-        last = [one for one in ways if one.way == way][-LAST_EVALUATIONS:]
-        means = {name: round(fmean(getattr(one, name) for one in last), 1) for name in COSTS}
-        found.append({**rows_of(last[:1])[0], **means})
-        for name in ("evaluation", "rows"):
-            found[-1].pop(name)
-    return found
+    """Return what an evaluation of each way takes, the mean of the last ones."""
+    rows = []
+    for way in dict.fromkeys(cost.way for cost in ways):
+        last = [cost for cost in ways if cost.way == way][-LATER_EVALUATIONS:]
+        means = {name: round(fmean(getattr(cost, name) for cost in last), 1) for name in MEASURED}
+        row = {**rows_of(last[:1])[0], **means}
+        rows.append({name: value for name, value in row.items() if name not in ("evaluation", "rows")})
+    return rows
 
 
-def _of_ways(ways: Sequence[EvaluationCost]) -> list[Plot]:
-    """Along the evaluations, as the paper's Figure 3; and the last ones with and without a cache."""
-    plots = []
-    for timing, history in dict.fromkeys((one.way.style.timing, one.way.history) for one in ways):
+def _of_ways(ways: Sequence[EvaluationCost]) -> Iterator[Figure]:
+    """Yield what ways take along the evaluations (the paper's Figure 3), and the last ones with and without a cache."""
+    for timing, history in dict.fromkeys((cost.way.style.timing, cost.way.history) for cost in ways):
         rows = [
-            {"x": one.evaluation, "y": one.client_ms, "name": str(one.way.style.speaking)}
-            for one in ways
-            if one.way == Way(one.way.style, history, cached=True) and one.way.style.timing is timing
+            {"policy": str(cost.way.style.speaking), "x": cost.evaluation, "mid": cost.client_ms}
+            for cost in ways
+            if cost.way == Way(cost.way.style, history, cached=True) and cost.way.style.timing is timing
         ]
-        title = f"Client time of an evaluation: {timing}, {HISTORY_TITLES[history]}"
-        drawn = _lines("evaluation", "ms of processor time")
-        plots.append(Plot(f"ways-{timing}-{history}", title, PAPER["ways"], drawn, rows))
-    cached = {True: "with a cache", False: "without"}
-    rows = [
-        {"name": f"{row['speaking']}, {cached[row['cached']]}", "y": row["client_ms"]}
+        title = f"Client time of an evaluation: {timing}, {HISTORY_IN_WORDS[history]}"
+        axes = Axis("evaluation"), Axis("ms of processor time")
+        yield _lines(f"ways-{timing}-{history}", title, PAPER["ways"], axes, rows)
+    in_words = {True: "with a cache", False: "without"}
+    bars = [
+        {
+            "policy": f"{row['speaking']}, {in_words[row['cached']]}",
+            "mid": row["client_ms"],
+            "text": amount(row["client_ms"]),
+            "paint": "var(--blue)",
+        }
         for row in later(ways)
         if row["timing"] == "expiration"
     ]
     title, caption = "Caching on and off: client time of an evaluation, expirations", "The mean of the last ones."
-    plots.append(Plot("caching", title, caption, _bars(), rows))
-    return [plot for plot in plots if plot.rows]
+    chart = Chart(form=Form.BARS, x=Axis("ms of processor time"))
+    yield figure("caching", title, chart, {"": Table(bars, title)}, {}, caption=caption)
 
 
-def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> list[Plot]:
-    """Return the plots of the paper's Figure 2, and of bytes on the wire."""
+def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> Iterator[Figure]:
+    """Yield the paper's Figure 2, and what goes over the wire."""
     if not loads:
-        return []
-    named = {True: "with a cache", False: "without a cache"}
+        return
+    in_words = {True: "with a cache", False: "without a cache"}
+    core = Axis("percent of a core")
 
-    def along(key: str, title: str, caption: str, name: str, unit: str) -> Plot:
-        rows = [{"x": one.clients, "y": getattr(one, name), "name": named[one.cached]} for one in loads]
-        return Plot(key, title, caption, _lines("clients", unit), rows)
+    def by_clients(key: str, title: str, caption: str, column: str, y: Axis) -> Figure:
+        rows = [{"policy": in_words[one.cached], "x": one.clients, "mid": getattr(one, column)} for one in loads]
+        return _lines(key, title, caption, (Axis("clients"), y), rows)
 
-    few = [one.clients for one in loads if one.clients <= MAX_PLOTTED_CLIENTS] or [min(one.clients for one in loads)]
-    over_time = [{"x": s.second, "y": s.percent, "name": named[s.cached]} for s in samples if s.clients == max(few)]
-    title, core = f"Client: how much of a core, each of {max(few)}", "percent of a core"
-    wire = "As it goes over the wire, compressed."
-    return [
-        along("server-cpu", "Server: how much of a core", PAPER["server"], "server_percent", core),
-        Plot("client-over-time", title, PAPER["client"], _lines("seconds", core), over_time),
-        along("client-cpu", "Client: how much of a core, all the time", PAPER["client"], "client_percent", core),
-        along("bandwidth", "Bandwidth of a client", wire, "kilobytes_each", "kB per second"),
+    few = max([one.clients for one in loads if one.clients <= FEW_CLIENTS] or [min(one.clients for one in loads)])
+    rows = [
+        {"policy": in_words[sample.cached], "x": sample.second, "mid": sample.percent}
+        for sample in samples
+        if sample.clients == few
     ]
+    yield by_clients("server-cpu", "Server: how much of a core", PAPER["server"], "server_percent", core)
+    title = f"Client: how much of a core, each of {few}"
+    yield _lines("client-over-time", title, PAPER["client"], (Axis("seconds"), core), rows)
+    title = "Client: how much of a core, all the time"
+    yield by_clients("client-cpu", title, PAPER["client"], "client_percent", core)
+    wire = "As it goes over the wire, compressed."
+    yield by_clients("bandwidth", "Bandwidth of a client", wire, "kilobytes_each", Axis("kB per second"))
 
 
-def _lines(across: str, up: str) -> dict[str, Any]:
-    legend = alt.Legend(title=None, orient="bottom", columns=5)
-    base = alt.Chart(alt.NamedData("rows")).encode(
-        x=alt.X("x:Q", title=across, axis=alt.Axis(grid=False)),
-        y=alt.Y("y:Q", title=up, scale=alt.Scale(zero=True)),
-        color=alt.Color("name:N", legend=legend, sort=None),
-        strokeDash=alt.StrokeDash("name:N", legend=legend, sort=None),
-    )
-    return charts.finished(alt.layer(base.mark_line(strokeWidth=2, point=True)).properties(height=charts.HEIGHT))
-
-
-def _bars() -> dict[str, Any]:
-    base = alt.Chart(alt.NamedData("rows")).encode(
-        y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=250)),
-        x=alt.X("y:Q", title="ms of processor time"),
-    )
-    return charts.finished(alt.layer(base.mark_bar(height=12)).properties(height=alt.Step(20)))
-
-
-def _specification(plot: Plot) -> str:
-    spec = {
-        **plot.spec,
-        "width": page.WIDTH,
-        "title": {"text": plot.title, "offset": 14},
-        "datasets": {"rows": plot.rows},
-        "config": {**charts.CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
-    }
-    return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))
+def _lines(key: str, title: str, caption: str, axes: tuple[Axis, Axis], rows: Rows) -> Figure:
+    chart = Chart(form=Form.LINES, x=axes[0], y=axes[1], marks=MARKS, from_zero=True)
+    last = {row["policy"]: row["mid"] for row in rows}
+    words = f"{title}. At the end: {'; '.join(f'{name} {amount(value)}' for name, value in last.items())}."
+    styles = looks({name: name for name in last})
+    return figure(key, title, chart, {"": Table(rows, words)}, styles, caption=caption)
 
 
 def _write_csv(file: Path, rows: Rows) -> None:
-    with file.open("w", encoding="utf-8", newline="") as written:
-        writer = csv.DictWriter(written, list(rows[0]))
+    with file.open("w", encoding="utf-8", newline="") as unfinished:
+        writer = csv.DictWriter(unfinished, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _write_page(file: Path, title: str, command: str, plots: Sequence[Plot], table: Rows) -> Path:
-    """Write the page: pictures, and the cost of later evaluations."""
-    environment = Environment(loader=FileSystemLoader(page.HERE), autoescape=True, undefined=StrictUndefined)
-    parts = [Markup("<h1>{}</h1>").format(title)]
-    for plot in plots:
-        picture = Markup(vl_convert.vegalite_to_svg(_specification(plot), vl_version=charts.VEGA_LITE))
-        parts.append(Markup('<figure>{}<p class="caption">{}</p></figure>').format(picture, plot.caption))
-    if table:
-        parts += [Markup("<h2>An evaluation of each way, the mean of the last ones</h2>"), _table(table)]
-    css = page.inlined()["css"]
-    template = environment.get_template("notebook.html")
-    file.write_text(template.render(title=title, command=command, parts=parts, css=css).strip(), "utf-8")
-    return file
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    heads = [Markup('<th scope="col">{}</th>').format(name.replace("_", " ")) for name in rows[0]]
-    lines = [Markup("<td>{}</td>" * len(row)).format(*row.values()) for row in rows]
-    body = Markup("").join(Markup("<tr>{}</tr>").format(line) for line in lines)
-    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(Markup("").join(heads), body)
+def _table(rows: Rows) -> PageTable:
+    heads = [name.replace("_", " ") for name in rows[0]]
+    cells = [[str(value) for value in row.values()] for row in rows]
+    title = "An evaluation of each way, the mean of the last ones"
+    return PageTable(title, heads, [TableRow(one[0], one[1:]) for one in cells])

@@ -1,210 +1,405 @@
-"""Every figure of a group: those with one row per policy (freshness, waste, staleness age, decision time) and those
-over time: freshness, and 002's Figure 4, accumulated stale answers and budget spent.
+"""The figures of a group, each made of a table of the analysis, with a sentence that says the same.
+
+Over time there are freshness and 002's Figure 4, accumulated stale answers and budget spent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
-from typing import Any
 
-import numpy as np
+from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS
+from freshkeeper.maintenance.analysis.analysis_tables import Row as AnalysisRow
+from freshkeeper.maintenance.pages.amounts import amount, duration, duration_axis, percent
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure, interval
+from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.panels import share_columns
 
-from freshkeeper.simulator.report import charts
-from freshkeeper.simulator.report.amounts import amount, duration, percent, percent_with_interval
-from freshkeeper.simulator.report.costs import Spread
-from freshkeeper.simulator.report.drawing import Drawn, Figure, Rows, View, framed, row, short
-from freshkeeper.simulator.report.intervals import Estimate
-from freshkeeper.simulator.report.panels import BUDGET, panels, sweep
-from freshkeeper.simulator.report.timeline import Line, Measure, are_dates, line, warmup_ends
-
-TITLES = {
-    Measure.FRESHNESS: ("over-time", "Freshness over time", "of answers fresh", charts.PERCENT),
-    Measure.STALE: ("stale", "Accumulated stale answers", "stale answers", ",d"),
-    Measure.SPENT: ("spent", "Budget spent per evaluation", "cost units", ",~r"),
-}
 MARKS = 5
-CAPTIONS = {
-    Measure.FRESHNESS: "The shaded warm-up does not count.",
-    Measure.STALE: "From the end of the warm-up on: flatter is better.",
-    Measure.SPENT: "The dotted line is γ, what each evaluation is paid.",
+"""of a line over time"""
+MOST_ENTRIES = 12
+VISIBLE = 0.01
+"""A share below which shorter times are left out of a figure."""
+NETWORK_MS = 1.0
+"""A fetch that takes less went over no network, and says nothing about latency."""
+TENTHS = [str(tenth) for tenth in range(1, 11)]
+COLOUR_OF_OUTCOME = {
+    "found a change": "green",
+    "found nothing new": "grey",
+    "fetched what was missing": "sky",
+    "failed": "vermilion",
 }
-
-
-WHOLE = CAPTIONS | {
-    Measure.FRESHNESS: "Every evaluation counts.",
-    Measure.STALE: "From the first evaluation on: flatter is better.",
-}
-"""Where there is no warm-up."""
-
-
-def over_time(drawn: Drawn, measure: Measure) -> Figure:
-    """One measure over the evaluations of each setting."""
-    key, title, axis, form = TITLES[measure]
-    dates = are_dates(drawn.group.run.evaluations)
-    found = {setting: _view(drawn, measure, setting, dates) for setting in drawn.group.settings}
-    views = {setting: view for setting, view in found.items() if view}
-    parts = {name for view in views.values() for name, blocks in view.rows.items() if blocks}
-    bands = any("low" in block["columns"] for view in views.values() for block in view.rows["rows"])
-    spec = charts.lines(drawn.styles, axis, form, dates, bands, "shade" in parts, "rules" in parts)
-    caption = _caption(drawn, measure)
-    return Figure(key, title, spec, views, caption, drawn.chooser, wide=measure is Measure.FRESHNESS)
-
-
-def _caption(drawn: Drawn, measure: Measure) -> str:
-    evaluations = drawn.group.run.evaluations
-    longest = max(np.unique(evaluations.k[evaluations.rows(at)]).size for at in drawn.at.values())
-    each = -(-longest // drawn.points)
-    seeds = drawn.group.seeds.size
-    bands = ", with 95 % bands" if measure is not Measure.SPENT else ""
-    over = f" Means over {seeds} seeds{bands}." if seeds > 1 else ""
-    thinned = each > 1 and measure is not Measure.STALE
-    captions = WHOLE if evaluations.counted.all() else CAPTIONS
-    wanted = measure is Measure.FRESHNESS and drawn.group.configured_target is not None
-    over += " The dotted line is the target." if wanted else ""
-    return captions[measure] + over + (f" Each point is the mean of up to {each} evaluations." if thinned else "")
-
-
-def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | None:
-    evaluations = drawn.group.run.evaluations
-    shown = [policy for policy in drawn.policies(setting) if not drawn.is_unlimited(policy)]
-    every = {p: line(evaluations, drawn.at[setting, p], measure, drawn.points, dates) for p in shown}
-    found = {policy: one for policy, one in every.items() if one.x.size}
-    if not found:
-        return None
-    ends = {policy: float(one.mean[-1]) for policy, one in found.items()}
-    rows: Rows = {
-        "rows": [_block(policy, one, measure) for policy, one in reversed(found.items())],
-        "marks": [_marks(policy, one, i / len(found)) for i, (policy, one) in enumerate(reversed(found.items()))],
-        "shade": _warmup(drawn, setting, found, dates) if measure is not Measure.STALE else [],
-    }
-    last = max(float(one.x[-1]) for one in found.values())
-    drawn_at = (block["columns"].get(name, []) for block in rows["rows"] for name in ("mid", "low", "high"))
-    values = [y for column in drawn_at for y in column if y is not None]
-    paid = drawn.group.run.setting(setting).budget if measure is Measure.SPENT else None
-    rules = {} if paid is None else {f"γ = {amount(paid)}": paid}
-    share = measure is Measure.FRESHNESS
-    wanted = drawn.group.configured_target if share else None
-    rules |= {} if wanted is None else {f"target {percent(wanted, 0)}": wanted}
-    axis = charts.frame([*values, *rules.values()], zero=not share, cap=1.0 if share else inf)
-    rows |= framed(last, ends, axis, rules)
-    say = percent if share else amount
-    told = "; ".join(f"{policy} {say(end)}" for policy, end in ends.items())
-    return View(rows, f"{TITLES[measure][1]}. At the end: {told}.")
-
-
-def _marks(policy: str, one: Line, phase: float) -> dict[str, Any]:
-    """A few marks along a line, those of other policies elsewhere, for eyes that cannot tell the colours apart."""
-    wanted = (np.arange(MARKS) + 0.15 + 0.7 * phase) / MARKS * (one.x.size - 1)
-    at = np.unique(np.rint(wanted).astype(np.int64))
-    at = at[~np.isnan(one.mean[at])]
-    return {"is": {"policy": policy}, "columns": {"x": short(one.x[at].tolist()), "y": short(one.mean[at].tolist())}}
-
-
-def _block(policy: str, one: Line, measure: Measure) -> dict[str, Any]:
-    columns = {"x": short(one.x.tolist()), "mid": short(one.mean.tolist())}
-    if measure is not Measure.SPENT and not np.isnan(one.half).all():
-        half = np.where(np.isnan(one.mean), np.nan, np.nan_to_num(one.half))
-        low, high = np.maximum(one.mean - half, 0), one.mean + half
-        high = np.minimum(high, 1) if measure is Measure.FRESHNESS else high
-        columns |= {"low": short(low.tolist()), "high": short(high.tolist())}
-    return {"is": {"policy": policy}, "columns": columns}
-
-
-def _warmup(drawn: Drawn, setting: str, found: dict[str, Line], dates: bool) -> list[dict[str, Any]]:
-    evaluations = drawn.group.run.evaluations
-    first = min(float(one.x[0]) for one in found.values())
-    ends = warmup_ends(evaluations, evaluations.rows(drawn.at[setting, next(iter(found))]), dates)
-    return [row(**{"from": first, "to": ends})] if ends is not None and ends > first else []
-
-
-MOST, LEAST, TOGETHER = 200, 25, 25_000
-"""How many points a line has at most and at least, and how many all lines have together at about 20 bytes each."""
-
-Pair = tuple[str, str]
-"""A setting and a policy."""
-
-FRESHNESS = "freshness"
-UNITS = (("days", 86_400_000.0), ("hours", 3_600_000.0), ("minutes", 60_000.0), ("seconds", 1000.0))
 
 
 @dataclass(frozen=True)
-class Dot:
-    """One policy's row: the number, its bar, and both in words."""
+class OverTime:
+    """A column of the table `timeline` as a figure."""
 
-    mid: float
-    low: float
-    high: float
-    text: str
+    column: str
+    key: str
+    title: str
+    y: Axis
+    caption: str
+    """what is to be seen, where there is a warm-up and where there is none"""
+    caption_without_warmup: str
+    from_zero: bool = True
+    highest: float = inf
 
 
-def points_each(lines: int) -> int:
-    """How many points a line may have when there are so many lines."""
-    return max(LEAST, min(MOST, TOGETHER // max(lines, 1)))
+FRESHNESS = OverTime(
+    "freshness", "over-time", "Freshness over time", Axis("of answers fresh", PERCENT),
+    "The shaded warm-up does not count.", "Every evaluation counts.", from_zero=False, highest=1.0,
+)  # fmt: skip
+STALE = OverTime(
+    "stale", "stale", "Accumulated stale answers", Axis("stale answers", ",d"),
+    "From the end of the warm-up on: flatter is better.", "From the first evaluation on: flatter is better.",
+)  # fmt: skip
+SPENT = OverTime(
+    "spent", "spent", "Budget spent per evaluation", Axis("cost units", ",~r"),
+    "The dotted line is γ, what each evaluation is paid.", "The dotted line is γ, what each evaluation is paid.",
+)  # fmt: skip
 
 
-def of_settings(drawn: Drawn) -> list[Figure]:
-    """The figures that show one setting at a time, without those that nothing is known for."""
-    group = drawn.group
-    freshness = {(s, p): group.headline(s, p) for s in group.settings for p in drawn.shown(s)}
-    wasted = drawn.of(drawn.costs.wasted)
-    age, overdue = drawn.of(drawn.staleness.age), drawn.of(drawn.staleness.overdue)
+def figures_of_settings(group: Group) -> list[Figure]:
+    """Return the figures that show one setting at a time, without those for which nothing is known."""
+    several = any(len(group.with_bound(setting)) > 1 for setting in group.settings)
+    made = [
+        *([_by_policy(group)] if several else []),
+        over_time(group, FRESHNESS),
+        over_time(group, STALE),
+        over_time(group, SPENT),
+        _times(group, "age", "Age of the copies of stale answers", "staleness_quantiles", "what",
+               "Time since the copy was fetched"),
+        _times(group, "overdue", "How long they had been stale", "staleness_quantiles", "what",
+               "Time since the value changed"),
+        _times(group, "decide", "Time to decide", "latency", "part", "Wall clock per evaluation"),
+        _times(group, "fetch", "Time to fetch", "latency", "part", "Per evaluation"),
+    ]  # fmt: skip
+    return [figure for figure in made if figure.views]
+
+
+def figures_by_answer(group: Group) -> list[Figure]:
+    """Return the figures that tell answers and refreshes apart."""
+    made = [
+        _calibration(group),
+        _stale_for(group),
+        _by_tenth(group, "by-change-rate", "change", "by_change_rate", "changes",
+                  "tenth of the entries, by how often they change", "10 are those that change most often."),
+        _by_tenth(group, "by-degree", "degree", "by_degree", "keys",
+                  "tenth of the entries, by how many keys need them", "10 are those that most keys need."),
+        _stalest(group),
+        _requests(group),
+    ]  # fmt: skip
+    return [figure for figure in made if figure.views]
+
+
+def over_time(group: Group, measure: OverTime) -> Figure:
+    """Return one measure over the evaluations of each setting."""
+    found = {setting: _timeline(group, setting, measure) for setting in group.settings}
+    rows = [row for table in found.values() for row in table.rows]
+    dates = bool(rows) and rows[0]["x"] >= DATES_FROM_MS
+    chart = Chart(
+        form=Form.LINES,
+        x=Axis("time (UTC)", kind=Kind.DATES) if dates else Axis("evaluation"),
+        y=measure.y,
+        interval=Interval.BAND,
+        marks=MARKS,
+        from_zero=measure.from_zero,
+        highest=measure.highest,
+    )
+    caption = _caption(group, measure, found)
+    chart, wide = interval(chart, rows), measure is FRESHNESS
+    return figure(
+        measure.key, measure.title, chart, found, group.styles, caption=caption, chooser=group.chooser, wide=wide
+    )
+
+
+def _timeline(group: Group, setting: str, measure: OverTime) -> Table:
+    rows: list[Row] = []
+    ends = {}
+    for policy in group.compared(setting):
+        line = _known_part(group.run.analysis.rows("timeline", setting, policy), measure.column)
+        rows += [_point(policy, row, measure) for row in line]
+        if line:
+            ends[policy] = line[-1][measure.column]
+    say = percent if measure is FRESHNESS else amount
+    words = f"{measure.title}. At the end: {'; '.join(f'{policy} {say(end)}' for policy, end in ends.items())}."
+    return Table(rows, words, _rules(group, setting, measure), _warmup(group, setting, measure, rows))
+
+
+def _known_part(line: Sequence[AnalysisRow], column: str) -> Sequence[AnalysisRow]:
+    """Return a line from its first to its last point that is known."""
+    known = [place for place, row in enumerate(line) if row[column] is not None]
+    return line[known[0] : known[-1] + 1] if known else []
+
+
+def _point(policy: str, row: AnalysisRow, measure: OverTime) -> Row:
+    mid, half = row[measure.column], row.get(f"{measure.column}_ci95")
+    point = {"policy": policy, "x": row["x"], "mid": mid}
+    if mid is None or half is None:
+        return point
+    high = mid + half
+    return point | {"low": max(mid - half, 0.0), "high": min(high, 1.0) if measure is FRESHNESS else high}
+
+
+def _rules(group: Group, setting: str, measure: OverTime) -> dict[str, float]:
+    budget, target = group.run.setting(setting).budget, group.configured_target
+    if measure is SPENT and budget is not None:
+        return {f"γ = {amount(budget)}": budget}
+    if measure is FRESHNESS and target is not None:
+        return {f"target {percent(target, 0)}": target}
+    return {}
+
+
+def _warmup(group: Group, setting: str, measure: OverTime, rows: Sequence[Row]) -> tuple[float, float] | None:
+    if measure is STALE or not rows:
+        return None
+    first = min(row["x"] for row in rows)
+    ends = group.run.analysis.rows("timeline", setting, rows[0]["policy"])[0]["warmup_ends"]
+    return (first, ends) if ends is not None and ends > first else None
+
+
+def _caption(group: Group, measure: OverTime, tables: Mapping[str, Table]) -> str:
+    lines = [row for pair in group.scores for row in group.run.analysis.rows("timeline", *pair)]
+    warmup = any(row["warmup_ends"] is not None for row in lines)
+    sentences = [measure.caption if warmup else measure.caption_without_warmup]
+    if group.seeds.size > 1:
+        bands = ", with 95 % bands" if measure is not SPENT else ""
+        sentences.append(f"Means over {group.seeds.size} seeds{bands}.")
+    if measure is FRESHNESS and any(table.rules for table in tables.values()):
+        sentences.append("The dotted line is the target.")
+    evaluations = max((row["evaluations"] for row in lines), default=1)
+    if evaluations > 1 and measure is not STALE:
+        sentences.append(f"Each point is the mean of up to {evaluations} evaluations.")
+    return " ".join(sentences)
+
+
+def _by_policy(group: Group) -> Figure:
+    title = "Freshness by policy"
+    chart = Chart(form=Form.DOTS, x=Axis("of answers fresh", PERCENT))
+
+    def table(setting: str) -> Table:
+        labels = [policy for policy in group.with_bound(setting) if not group.is_unlimited(policy)]
+        shares = {policy: group.headline(setting, policy) for policy in labels}
+        rows = [{"policy": policy, **share_columns(share)} for policy, share in shares.items() if not isnan(share.mean)]
+        return Table(rows, _words(title, rows))
+
     bars = "; bars are 95 % intervals over seeds" if group.seeds.size > 1 else ""
-    several = any(len(drawn.shown(setting)) > 1 for setting in group.settings)
-    by_policy = f"Mean over the evaluations that count{bars}."
-    found = [
-        *([_shares(drawn, FRESHNESS, "Freshness by policy", freshness, by_policy)] if several else []),
-        over_time(drawn, Measure.FRESHNESS),
-        over_time(drawn, Measure.STALE),
-        over_time(drawn, Measure.SPENT),
-        _shares(drawn, "wasted", "Wasted refreshes", wasted, "Refreshes that found the value unchanged."),
-        _times(drawn, "age", "Age of the copies of stale answers", age, "Time since the copy was fetched"),
-        _times(drawn, "overdue", "How long they had been stale", overdue, "Time since the value changed"),
-        _times(drawn, "decide", "Time to decide", drawn.of(drawn.costs.decide_ms), "Wall clock per evaluation"),
-        _times(drawn, "fetch", "Time to fetch", drawn.of(drawn.costs.fetch_ms), "Per evaluation that fetched"),
-    ]
-    return [figure for figure in found if figure.views]
+    caption = f"Mean over the evaluations that count{bars}."
+    return figure("freshness", title, chart, _of_settings(group, table), group.styles,
+                  caption=caption, chooser=group.chooser)  # fmt: skip
 
 
-def along_keys(drawn: Drawn) -> list[Figure]:
-    """The panels: one figure per swept key, the budget first."""
-    found = panels(drawn.group)
-    return [sweep(drawn, key, found[key]) for key in sorted(found, key=lambda key: key != BUDGET)]
-
-
-def _shares(drawn: Drawn, key: str, title: str, known: Mapping[Pair, Estimate], caption: str) -> Figure:
-    rows = {
-        pair: Dot(found.mean, max(found.low, 0.0), min(found.high, 1.0), percent_with_interval(found))
-        for pair, found in known.items()
-        if not isnan(found.mean)
+def _times(group: Group, key: str, title: str, name: str, column: str, caption: str) -> Figure:
+    """Return a figure of medians and 95th percentiles, in a unit that fits the longest of them."""
+    pairs = [(setting, policy) for setting in group.settings for policy in group.compared(setting, bounds=False)]
+    found = {
+        pair: row
+        for pair in pairs
+        for row in group.run.analysis.rows(name, *pair)
+        if row[column] == key and not (key == "fetch" and row["median_ms"] < NETWORK_MS)
     }
-    axis = "of answers fresh" if key == FRESHNESS else "of refreshes"
-    return _dots(drawn, key, title, rows, charts.dots(drawn.styles, axis, charts.PERCENT), caption)
+    unit, size = duration_axis(max((row["p95_ms"] for row in found.values()), default=1.0))
+    wide_range = name == "latency" and all(row["median_ms"] > 0 for row in found.values())
+    chart = Chart(form=Form.DOTS, x=Axis(unit, kind=Kind.LOGARITHMS if wide_range else Kind.NUMBERS))
+
+    def table(setting: str) -> Table:
+        rows = [_spread(policy, row, size) for (place, policy), row in found.items() if place == setting]
+        return Table(rows, _words(title, rows))
+
+    caption = f"{caption}: the median, and a bar to the 95th percentile."
+    return figure(key, title, chart, _of_settings(group, table), group.styles,
+                  caption=caption, chooser=group.chooser)  # fmt: skip
 
 
-def _times(drawn: Drawn, key: str, title: str, known: Mapping[Pair, Spread], caption: str) -> Figure:
-    longest = max((spread.high for spread in known.values()), default=1.0)
-    unit, size = next(((unit, size) for unit, size in UNITS if longest >= 2 * size), ("milliseconds", 1.0))
-    rows = {
-        pair: Dot(
-            one.median / size, one.median / size, one.high / size, f"{duration(one.median)} – {duration(one.high)}"
-        )
-        for pair, one in known.items()
-    }
-    positive = all(dot.mid > 0 for dot in rows.values())
-    spec = charts.dots(drawn.styles, unit, log=positive and key in ("decide", "fetch"))
-    return _dots(drawn, key, title, rows, spec, f"{caption}: the median, and a bar to the 95th percentile.")
+def _spread(policy: str, row: AnalysisRow, size: float) -> Row:
+    median, high = row["median_ms"] / size, row["p95_ms"] / size
+    text = f"{duration(row['median_ms'])} – {duration(row['p95_ms'])}"
+    return {"policy": policy, "mid": median, "low": median, "high": high, "text": text}
 
 
-def _dots(drawn: Drawn, key: str, title: str, rows: Mapping[Pair, Dot], spec: dict[str, Any], caption: str) -> Figure:
-    views: dict[str, View] = {}
-    for setting in drawn.group.settings:
-        policies = [p for p in drawn.shown(setting, bounds=key == FRESHNESS) if not drawn.is_unlimited(p)]
-        found = {policy: rows[setting, policy] for policy in policies if (setting, policy) in rows}
+def _words(title: str, rows: Sequence[Row]) -> str:
+    parts = [f"{row['policy']} {row['text']}" for row in rows]
+    return f"{title}: {'; '.join(parts)}."
+
+
+def _of_settings(group: Group, table: Callable[[str], Table]) -> dict[str, Table | None]:
+    return {setting: table(setting) for setting in group.settings}
+
+
+def _calibration(group: Group) -> Figure:
+    chart = Chart(
+        form=Form.LINES, x=Axis("believed fresh", PERCENT), y=Axis("found fresh", PERCENT), highest=1.0, diagonal=True
+    )
+
+    def table(setting: str) -> Table:
+        rows: list[Row] = []
+        sentences = []
+        for policy, tenths in _rows_by_policy(group, setting, "calibration"):
+            best = _best_basis(tenths)
+            rows += [_tenth_found(policy, row) for row in best]
+            if best:
+                sentences.append(f"{policy}: {_bias(best)}")
+        return Table(rows, f"Believed against found freshness. {'; '.join(sentences)}.")
+
+    caption = "By tenths of what was believed. Below the dotted line the engine is too sure."
+    return figure("calibration", "Believed and found freshness", chart, _of_settings(group, table), group.styles,
+                  caption=caption, chooser=group.chooser)  # fmt: skip
+
+
+def _best_basis(rows: Sequence[AnalysisRow]) -> list[AnalysisRow]:
+    """Return the rows that are known best: by the truth, else by audits, else as reported."""
+    for basis in ("truth", "audited", "reported"):
+        found = [row for row in rows if row["basis"] == basis and row["freshness"] is not None]
         if found:
-            columns: dict[str, list[Any]] = {"policy": list(found), "text": [dot.text for dot in found.values()]}
-            columns["mid"] = short(dot.mid for dot in found.values())
-            columns["low"] = short(dot.low for dot in found.values())
-            columns["high"] = short(dot.high for dot in found.values())
-            words = "; ".join(f"{policy} {dot.text}" for policy, dot in found.items())
-            views[setting] = View({"rows": [{"is": {}, "columns": columns}]}, f"{title}: {words}.")
-    return Figure(key, title, spec, views, caption, drawn.chooser)
+            return sorted(found, key=lambda row: float(row["expected"]))
+    return []
+
+
+def _tenth_found(policy: str, row: AnalysisRow) -> Row:
+    text = f"{percent(row['freshness'])} of {amount(row['answers'])} answers ({row['basis']})"
+    return {"policy": policy, "x": row["expected"], "mid": row["freshness"], "text": text}
+
+
+def _bias(rows: Sequence[AnalysisRow]) -> str:
+    weight = sum(row["answers"] for row in rows)
+    bias = sum(row["answers"] * (row["expected"] - row["freshness"]) for row in rows)
+    points = 100 * bias / weight if weight else 0.0
+    if abs(points) < 0.05:
+        return "what was believed was found, within 0.05 points"
+    return f"believed {abs(points):.1f} points {'more' if points > 0 else 'less'} than was found"
+
+
+def _stale_for(group: Group) -> Figure:
+    """Return how the time is spread for which stale answers had been stale."""
+    pairs = [(setting, policy) for setting in group.settings for policy in group.compared(setting, bounds=False)]
+    rows = [row for pair in pairs for row in _overdue(group, *pair)]
+    first = min((row["below_ms"] for row in rows if row["share"] >= VISIBLE), default=0)
+    ends = [duration(end) for end in sorted({row["below_ms"] for row in rows}) if end >= first]
+
+    def table(setting: str) -> Table | None:
+        shares, sentences = {}, []
+        for policy in group.compared(setting, bounds=False):
+            own = _overdue(group, setting, policy)
+            if own:
+                shares[policy] = {duration(row["below_ms"]): (row["share"], amount(row["answers"])) for row in own}
+            for row in group.run.analysis.rows("staleness_quantiles", setting, policy):
+                if row["what"] == "overdue":
+                    median = duration(row["median_ms"])
+                    sentences.append(f"{policy}: half of its stale answers for {median} or less")
+        words = f"For how long stale answers had been stale. {'; '.join(sentences)}."
+        return Table(_shares_along(shares, ends), words)
+
+    return _along(group, "stale-for", "For how long stale answers had been stale", Axis("up to", order=ends), table,
+                  "Time since the change, in doubling steps.")  # fmt: skip
+
+
+def _overdue(group: Group, setting: str, policy: str) -> list[AnalysisRow]:
+    return [row for row in group.run.analysis.rows("staleness", setting, policy) if row["what"] == "overdue"]
+
+
+def _by_tenth(group: Group, key: str, by: str, name: str, unit: str, axis: str, caption: str) -> Figure:
+    """Return which tenths of the entries stale answers come from."""
+
+    def table(setting: str) -> Table:
+        shares, sentences = {}, []
+        for policy, rows in _rows_by_policy(group, setting, name):
+            stale = sum(row["stale"] for row in rows)
+            if not stale:
+                continue
+            shares[policy] = {
+                str(row["decile"]): (row["stale"] / stale, f"{row['least']} to {row['most']} {unit}") for row in rows
+            }
+            top = max(rows, key=lambda row: int(row["decile"]))
+            share = percent(top["stale"] / stale, 0)
+            sentences.append(f"{share} of {policy}'s from those with {top['least']} to {top['most']} {unit}")
+        words = f"Where stale answers come from, by tenths of the entries: {'; '.join(sentences)}."
+        return Table(_shares_along(shares, TENTHS), words)
+
+    return _along(group, key, f"Where stale answers come from: {by}", Axis(axis, order=TENTHS), table, caption)
+
+
+def _along(group: Group, key: str, title: str, x: Axis, table: Callable[[str], Table | None], caption: str) -> Figure:
+    """Return shares of the stale answers along words that have an order."""
+    across = Axis(x.title, kind=Kind.WORDS, order=x.order)
+    chart = Chart(form=Form.LINES, x=across, y=Axis("of stale answers", PERCENT), from_zero=True, highest=1.0)
+    tables = {setting: table(setting) for setting in group.settings}
+    return figure(key, title, chart, tables, group.styles, caption=caption, chooser=group.chooser)
+
+
+def _shares_along(shares: Mapping[str, Mapping[str, tuple[float, str]]], order: Sequence[str]) -> list[Row]:
+    """Return rows for every policy and word; a word that a policy lacks has a share of zero."""
+    rows = []
+    for policy, by_word in shares.items():
+        for word in order:
+            share, text = by_word.get(word, (0.0, "none"))
+            rows.append({"policy": policy, "x": word, "mid": share, "text": f"{percent(share)}: {text}"})
+    return rows
+
+
+def _stalest(group: Group) -> Figure:
+    """Return the stalest entries of the best policy, which in production is the only one."""
+    chart = Chart(form=Form.BARS, x=Axis("of all stale answers", PERCENT))
+
+    def table(setting: str) -> Table | None:
+        policy = next(iter(group.compared(setting, bounds=False)), "")
+        entries = group.run.analysis.rows("top_stale", setting, policy)[:MOST_ENTRIES]
+        if not entries:
+            return None
+        several = len({row["seed"] for row in entries}) > 1
+        rows = [
+            {
+                "policy": f"{row['sr']} (seed {row['seed']})" if several else row["sr"],
+                "mid": row["share_of_stale"],
+                "text": f"{amount(row['stale'])} of {amount(row['answers'])}",
+                "paint": group.styles[policy].paint,
+            }
+            for row in entries
+        ]
+        together = percent(sum(row["share_of_stale"] for row in entries), 0)
+        leader = rows[0]["policy"]
+        words = f"The {len(rows)} stalest entries of {policy} make {together} of its stale answers; {leader} leads."
+        return Table(rows, words)
+
+    tables = {setting: table(setting) for setting in group.settings}
+    return figure("stalest", "The stalest entries", chart, tables, group.styles, chooser=group.chooser)
+
+
+def _requests(group: Group) -> Figure:
+    chart = Chart(form=Form.BARS, x=Axis("of requests", PERCENT), colour_of_part=COLOUR_OF_OUTCOME)
+
+    def table(setting: str) -> Table:
+        rows: list[Row] = []
+        sentences = []
+        for policy, summed in _rows_by_policy(group, setting, "wasted"):
+            for outcomes, requests in _outcomes(summed):
+                rows += [
+                    {"policy": policy, "part": part, "mid": number / requests, "rank": rank,
+                     "text": f"{amount(number)} of {amount(requests)}"}
+                    for rank, (part, number) in enumerate(outcomes.items())
+                ]  # fmt: skip
+                useful, wasted = (percent(outcomes[part] / requests, 0) for part in list(COLOUR_OF_OUTCOME)[:2])
+                sentences.append(f"{useful} of {policy}'s found a change, {wasted} nothing new")
+        return Table(rows, f"What the requests brought: {'; '.join(sentences)}.")
+
+    return figure("requests", "What the requests brought", chart, _of_settings(group, table), group.styles,
+                  chooser=group.chooser)  # fmt: skip
+
+
+def _outcomes(rows: Sequence[AnalysisRow]) -> Iterator[tuple[dict[str, float], float]]:
+    """Yield how many refreshes came to what, by the truth or else as the engine saw it, and how many there were."""
+    for row in rows:
+        wasted = row["wasted_as_reported"] if row["wasted"] is None else row["wasted"]
+        if not row["refreshes"] or wasted is None:
+            continue
+        useful = row["refreshes"] - row["failed"] - row["misses"] - wasted
+        numbers = (useful, wasted, row["misses"], row["failed"])
+        yield dict(zip(COLOUR_OF_OUTCOME, numbers, strict=True)), row["refreshes"]
+
+
+def _rows_by_policy(group: Group, setting: str, name: str) -> Iterator[tuple[str, list[AnalysisRow]]]:
+    """Yield the rows of one table for each policy that is no bound and has some."""
+    for policy in group.compared(setting, bounds=False):
+        rows = group.run.analysis.rows(name, setting, policy)
+        if rows:
+            yield policy, rows

@@ -1,27 +1,25 @@
 """Runs of a directory side by side, from the oldest to the newest: how fresh, for how many requests, run after run.
 
-Compared is what can be: one line is one policy under one budget, of one case and one level of knowledge.
+One line is one policy under one budget, of one case and one level of knowledge.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import whole
-from freshkeeper.maintenance.journal.run_json import FILE, RunError
+from freshkeeper.maintenance.journal.run_json import FILE
+from freshkeeper.maintenance.pages.amounts import UNKNOWN, amount, percent_with_interval
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.figures import Figure, Table, figure
+from freshkeeper.maintenance.pages.page import Page, PageTable, Section, TableRow, write_page
+from freshkeeper.maintenance.pages.pictures import write_pictures
+from freshkeeper.maintenance.pages.styles import looks
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.report import charts
-from freshkeeper.simulator.report.amounts import NOTHING, amount, percent_with_interval
-from freshkeeper.simulator.report.drawing import Figure, View, framed, short
+from freshkeeper.simulator.experiment.scores import Score
 from freshkeeper.simulator.report.groups import Group, groups
-from freshkeeper.simulator.report.page import HERE, as_plots, inlined, write_plots
-from freshkeeper.simulator.report.scores import Score
-from freshkeeper.simulator.report.styles import Style, looks
+from freshkeeper.simulator.report.panels import share_columns
 
 HEADS = ("Run", "Policy", "Budget", "Fresh answers", "Requests", "Failed fetches")
 
@@ -38,115 +36,96 @@ class Entry:
     score: Score
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """All entries of one case and one level of knowledge."""
-
-    name: str
-    figure: Figure
-    rows: list[list[str]]
-
-
 def runs_in(directory: Path) -> list[Path]:
-    """The run directories below a directory, the oldest first; by when they were written."""
-    found = [file.parent for name in (FILE, "evaluations.parquet") for file in sorted(directory.glob(f"**/{name}"))]
-    distinct = [place for place in dict.fromkeys(found) if "parts" not in place.relative_to(directory).parts]
-    if not distinct:
+    """Return the run directories below a directory in the order in which they were written."""
+    files = [file for name in (FILE, "evaluations.parquet") for file in sorted(directory.glob(f"**/{name}"))]
+    places = dict.fromkeys(file.parent for file in files)
+    runs = [place for place in places if "parts" not in place.relative_to(directory).parts]
+    if not runs:
         raise InputError(f"{directory} has no runs: name a directory that holds run directories, as runs")
-    return sorted(distinct, key=lambda place: (_written(place), str(place)))
+    return sorted(runs, key=lambda place: (_written_at(place), str(place)))
 
 
 def write_history(directory: Path, out: Path | None = None, png: Path | None = None, table: Path | None = None) -> Path:
     """Write the page of all runs below a directory (history.html in it, or `out`), and its plots as PNG and CSV."""
-    read, notes = [], []
+    runs, notes = [], []
     for place in runs_in(directory):
         try:
-            read.append((str(place.relative_to(directory)), run_directory.read(place)))
-        except RunError as error:
+            runs.append((str(place.relative_to(directory)), run_directory.read(place)))
+        except InputError as error:
             notes.append(f"{error}.")
-    together: dict[str, list[tuple[str, Group]]] = {}
-    for name, run in read:
+    by_name: dict[str, list[Entry]] = {}
+    prefixes: dict[str, str] = {}
+    for name, run in runs:
         for group in groups(run):
-            together.setdefault(group.name, []).append((name, group))
-    chapters = [_chapter(f"h{n}", name, members) for n, (name, members) in enumerate(together.items())]
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    text = environment.get_template("history.html").render(
-        title=directory.resolve().name, runs=len(read), chapters=chapters, heads=HEADS, notes=notes,
-        plots=Markup(as_plots({chapter.figure.key: chapter.figure for chapter in chapters})), **inlined(),
-    )  # fmt: skip
-    page = out or directory / "history.html"
-    with whole(page) as file:
-        file.write_text(text.strip(), "utf-8")
-    drawn = zip(together.values(), chapters, strict=True)
-    write_plots([(of[0][1], [replace(each.figure, key="history")]) for of, each in drawn], png, table)
-    return page
+            by_name.setdefault(group.name, []).extend(_entries(name, group))
+            prefixes[group.name] = f"{group.case}-{group.knowledge}-"
+    sections = [_section(f"h{n}", name, entries) for n, (name, entries) in enumerate(by_name.items())]
+    facts = [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}, the oldest first"]
+    title = directory.resolve().name
+    command = f"freshkeeper report --history {directory}"
+    page = Page(
+        kind="Freshness, run after run", title=title, sections=sections, facts=facts, command=command, notes=notes
+    )
+    file = write_page(page, out or directory / "history.html")
+    several = len(sections) > 1
+    figures = {
+        prefix if several else "": section.figures for prefix, section in zip(prefixes.values(), sections, strict=True)
+    }
+    write_pictures(figures, png, table)
+    return file
 
 
-def _written(place: Path) -> float:
+def _written_at(place: Path) -> float:
     file = place / FILE
     return (file if file.exists() else place / "evaluations.parquet").stat().st_mtime
 
 
-def _chapter(key: str, name: str, members: Sequence[tuple[str, Group]]) -> Chapter:
-    found = [entry for run, group in members for entry in _entries(run, group)]
-    names = {entry.label: entry.policy for entry in found}
-    styles = looks(names)
-    return Chapter(name, _figure(key, found, styles), [_row(entry) for entry in found])
-
-
-def _entries(run: str, group: Group) -> list[Entry]:
-    """The settings of a run that differ in more than the budget bear their own names."""
-    found = []
+def _entries(run: str, group: Group) -> Iterator[Entry]:
+    """Yield what a run has; settings that differ in more than the budget bear their own names."""
     for (setting, label), score in group.scores.items():
         if isnan(score.freshness.mean):
             continue
-        budgeted = group.run.contender(label).budgeted
-        budget = group.run.setting(setting).budget if budgeted else None
-        others = {key: value for key, value in group.varied(setting).items() if key != "budget"}
-        paid = f", γ {amount(budget)}" if budget is not None else ""
+        contender = group.run.contender(label)
+        budget = group.run.setting(setting).budget if contender.budgeted else None
+        others = set(group.varied(setting)) - {"budget"}
+        paid = "" if budget is None else f", γ {amount(budget)}"
         where = f" ({group.text(setting)})" if others else ""
-        name = group.run.contender(label).name or label
-        found.append(Entry(run, name, f"{label}{paid}{where}", budget, score))
-    return found
+        yield Entry(run, contender.name or label, f"{label}{paid}{where}", budget, score)
 
 
-def _figure(key: str, found: Sequence[Entry], styles: Mapping[str, Style]) -> Figure:
-    order = list(dict.fromkeys(entry.run for entry in found))
-    by_label = {label: [entry for entry in found if entry.label == label] for label in styles}
-    blocks = [
-        {"is": {"policy": label, "bound": False}, "columns": _columns(entries)} for label, entries in by_label.items()
+def _section(name: str, title: str, entries: Sequence[Entry]) -> Section:
+    table = PageTable("All runs", HEADS, [_row(entry) for entry in entries])
+    return Section(name, title[:1].upper() + title[1:], [_figure(entries), table])
+
+
+def _figure(entries: Sequence[Entry]) -> Figure:
+    order = list(dict.fromkeys(entry.run for entry in entries))
+    styles = looks({entry.label: entry.policy for entry in entries})
+    rows = [
+        {"policy": entry.label, "x": entry.run, **share_columns(entry.score.freshness)}
+        for label in styles
+        for entry in entries
+        if entry.label == label
     ]
-    ends = {label: entries[-1].score.freshness.mean for label, entries in by_label.items()}
-    values = [end for entry in found for end in (entry.score.freshness.low, min(entry.score.freshness.high, 1.0))]
-    rows = {"rows": blocks, **framed(order[-1], ends, charts.frame(values, cap=1.0))}
-    words = "; ".join(f"{label} {percent_with_interval(es[-1].score.freshness)}" for label, es in by_label.items())
-    spec = charts.panel(styles, "of answers fresh", "run", numeric=False, order=order)
+    last = {row["policy"]: row["text"] for row in rows}
+    words = f"In the last runs: {'; '.join(f'{label} {text}' for label, text in last.items())}."
+    x = Axis("run", kind=Kind.WORDS, order=order)
+    y = Axis("of answers fresh", PERCENT)
+    chart = Chart(form=Form.LINES, x=x, y=y, interval=Interval.BARS, highest=1.0)
     caption = "From the oldest run to the newest. Bars are 95 % intervals over seeds."
-    return Figure(
-        key, "Freshness, run after run", spec, {"": View(rows, f"In the last runs: {words}.")}, caption, wide=True
-    )
+    table = Table(rows, words)
+    return figure("history", "Freshness, run after run", chart, {"": table}, styles, caption=caption, wide=True)
 
 
-def _columns(entries: Sequence[Entry]) -> dict[str, list[object]]:
-    fresh = [entry.score.freshness for entry in entries]
-    return {
-        "x": [entry.run for entry in entries],
-        "mid": [*short(one.mean for one in fresh)],
-        "low": [*short(max(one.low, 0.0) for one in fresh)],
-        "high": [*short(min(one.high, 1.0) for one in fresh)],
-        "text": [percent_with_interval(one) for one in fresh],
-    }
-
-
-def _row(entry: Entry) -> list[str]:
+def _row(entry: Entry) -> TableRow:
     score = entry.score
-    said = percent_with_interval(score.freshness) + (" (expected)" if score.expected else "")
-    return [
-        entry.run,
+    expected = " (expected)" if score.expected else ""
+    cells = [
         entry.policy,
-        NOTHING if entry.budget is None else amount(entry.budget),
-        said,
+        UNKNOWN if entry.budget is None else amount(entry.budget),
+        percent_with_interval(score.freshness) + expected,
         amount(round(score.requests_per_evaluation, 2)),
-        amount(score.failed) if score.failed > 0 else NOTHING,
+        amount(score.failed) if score.failed > 0 else UNKNOWN,
     ]
+    return TableRow(entry.run, cells)

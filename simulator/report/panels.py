@@ -11,13 +11,12 @@ from math import isnan
 from operator import itemgetter
 from typing import Any
 
-from freshkeeper.simulator.report import charts
-from freshkeeper.simulator.report.amounts import percent, percent_with_interval, value
-from freshkeeper.simulator.report.drawing import Drawn, Figure, View, framed, short
-from freshkeeper.simulator.report.groups import Group
-from freshkeeper.simulator.report.groups import short as last_part
-from freshkeeper.simulator.report.intervals import Estimate
-from freshkeeper.simulator.report.scores import BOUND
+from freshkeeper.maintenance.base.stats import Estimate
+from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval, swept_value
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure
+from freshkeeper.simulator.experiment.scores import BOUND
+from freshkeeper.simulator.report.groups import Group, last_part
 
 BUDGET = "budget"
 TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -33,8 +32,8 @@ class Panel:
 
     @property
     def numeric(self) -> bool:
-        """Whether every value is a number."""
-        return all(isinstance(what, int | float) and not isinstance(what, bool) for what, _ in self.at)
+        """True if every value is a number."""
+        return all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in self.at)
 
 
 @dataclass(frozen=True)
@@ -51,31 +50,34 @@ class Reach:
         """The budget that is needed, and whether it is exact, in words."""
         if self.needed is None:
             return "not reached"
-        words = "at most " if self.at_least else "about " if self.interpolated else ""
+        words = "about " if self.interpolated else ""
+        if self.at_least:
+            words = "at most "
         return f"{words}{self.needed:.0f}" if self.needed >= 10 else f"{words}{self.needed:.2g}"
 
 
 def panels(group: Group) -> dict[str, list[Panel]]:
-    """Every key with at least two values, with one panel per combination of the others."""
+    """Return every key with at least two values, with one panel per combination of the others."""
     varied = {setting: group.varied(setting) for setting in group.settings}
     keys = dict.fromkeys(key for values in varied.values() for key in values)
-    found = {key: _along(key, varied) for key in keys}
-    return {key: along for key, along in found.items() if along}
+    by_key = {key: _along(key, varied) for key in keys}
+    return {key: along for key, along in by_key.items() if along}
 
 
 def _along(key: str, varied: dict[str, dict[str, Any]]) -> list[Panel]:
     together: dict[str, list[tuple[Any, str]]] = {}
     for setting, values in varied.items():
         if key in values:
-            others = " · ".join(f"{last_part(k)} {value(v)}" for k, v in values.items() if k != key)
+            others = " · ".join(f"{last_part(k)} {swept_value(v)}" for k, v in values.items() if k != key)
             together.setdefault(others, []).append((values[key], setting))
-    sizes = {held: len({dumps(what) for what, _ in at}) for held, at in together.items()}
-    found = [Panel(key, held, tuple(at)) for held, at in together.items() if sizes[held] > 1]
-    return [replace(one, at=tuple(sorted(one.at, key=itemgetter(0)))) if one.numeric else one for one in found]
+    sizes = {held: len({dumps(value) for value, _ in at}) for held, at in together.items()}
+    several = [Panel(key, held, tuple(at)) for held, at in together.items() if sizes[held] > 1]
+    return [replace(panel, at=tuple(sorted(panel.at, key=itemgetter(0)))) if panel.numeric else panel
+            for panel in several]  # fmt: skip
 
 
 def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -> Reach:
-    """The smallest budget at which the target is reached, between two that were run by a straight line."""
+    """Return the smallest budget at which the target is reached, between two that were run by a straight line."""
     line = list(zip(budgets, freshness, strict=True))
     if not line or max(freshness) < target:
         return Reach(None)
@@ -89,73 +91,69 @@ def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -
 
 
 def budget_line(group: Group, panel: Panel, policy: str) -> tuple[list[float], list[float]]:
-    """The budgets of a panel and the freshness of a policy at each."""
-    there = [(float(what), setting) for what, setting in panel.at if (setting, policy) in group.scores]
-    return [what for what, _ in there], [group.scores[setting, policy].freshness.mean for _, setting in there]
+    """Return the budgets of a panel and the freshness of a policy at each."""
+    run = [(float(value), setting) for value, setting in panel.at if (setting, policy) in group.scores]
+    return [value for value, _ in run], [group.scores[setting, policy].freshness.mean for _, setting in run]
 
 
 def reaches(group: Group, panel: Panel, targets: Sequence[float] = TARGETS) -> dict[str, list[Reach]]:
-    """What each ranked policy needs for each target that at least one of them reaches and not all from the start."""
-    return {p: [reach(*budget_line(group, panel, p), target) for target in targets] for p in group.ranked}
+    """Return what each ranked policy needs for each target."""
+    lines = {policy: budget_line(group, panel, policy) for policy in group.ranked}
+    return {policy: [reach(*line, target) for target in targets] for policy, line in lines.items()}
 
 
-def sweep(drawn: Drawn, key: str, found: Sequence[Panel]) -> Figure:
-    """One key's figure; where other keys were swept too, a chooser says what they are held at."""
+def chooser_of(key: str, by_held: Sequence[Panel]) -> str:
+    """Return the chooser of what other keys are held at; empty where there is nothing to choose."""
+    return f"held-{last_part(key).replace(' ', '-')}" if len(by_held) > 1 else ""
+
+
+def sweep(group: Group, key: str, by_held: Sequence[Panel]) -> Figure:
+    """Return one key's figure, a choice for each combination of the other keys."""
     budget = key == BUDGET
-    numeric = budget and all(panel.numeric for panel in found)
+    numeric = budget and all(panel.numeric for panel in by_held)
     title = "Freshness against budget" if budget else f"Freshness by {last_part(key)}"
-    axis = "γ, cost units per evaluation" if budget else key
-    return Figure(
-        f"by-{last_part(key).replace(' ', '-')}",
-        title,
-        charts.panel(drawn.styles, "of answers fresh", axis, numeric),
-        {panel.held: _view(drawn, panel, numeric, title) for panel in found},
-        _caption(drawn, budget),
-        f"held-{last_part(key).replace(' ', '-')}" if len(found) > 1 else "",
-        wide=budget,
-    )
+    x = Axis("γ, cost units per evaluation" if budget else key)
+    if not numeric:
+        x = Axis(x.title, kind=Kind.WORDS, order=list(dict.fromkeys(swept_value(v) for p in by_held for v, _ in p.at)))
+    chart = Chart(form=Form.LINES, x=x, y=Axis("of answers fresh", PERCENT), interval=Interval.BARS, highest=1.0)
+    tables = {panel.held: _table(group, panel, numeric, title) for panel in by_held}
+    name = f"by-{last_part(key).replace(' ', '-')}"
+    caption, chooser = _caption(group, budget), chooser_of(key, by_held)
+    return figure(name, title, chart, tables, group.styles, caption=caption, chooser=chooser, wide=budget)
 
 
-def _caption(drawn: Drawn, budget: bool) -> str:
-    group = drawn.group
-    shown = {policy for setting in group.settings for policy in drawn.shown(setting)}
-    all_fresh = budget and BOUND in shown and not any(map(drawn.is_unlimited, shown))
-    parts = {
+def _caption(group: Group, budget: bool) -> str:
+    shown = {policy for setting in group.settings for policy in group.with_bound(setting)}
+    all_fresh = budget and BOUND in shown and not any(map(group.is_unlimited, shown))
+    sentences = {
         "Bars are 95 % intervals over seeds.": group.seeds.size > 1,
         "Dashed lines without marks are bounds.": any(map(group.is_bound, shown)),
         "The other bound, no limit at all, is 100 %.": all_fresh,
     }
-    return " ".join(words for words, applies in parts.items() if applies)
+    return " ".join(words for words, applies in sentences.items() if applies)
 
 
-def _view(drawn: Drawn, panel: Panel, numeric: bool, title: str) -> View:
-    group = drawn.group
-    along = {
-        policy: [(x, f) for x, s in panel.at if not isnan((f := group.headline(s, policy)).mean)]
-        for policy in drawn.shown(panel.at[-1][1])
-        if panel.key == BUDGET or not drawn.is_unlimited(policy)
-    }
-    along = {policy: there for policy, there in along.items() if there}
-    last = panel.at[-1][0]
-    ends = {policy: there[-1][1].mean for policy, there in along.items()}
-    values = [end for there in along.values() for _, f in there for end in (max(f.low, 0.0), min(f.high, 1.0))]
-    said = "; ".join(f"{policy} {', '.join(percent(f.mean) for _, f in there)}" for policy, there in along.items())
-    blocks = [
-        {"is": {"policy": policy, "bound": group.is_bound(policy)}, "columns": _columns(there, numeric)}
-        for policy, there in reversed(along.items())
-    ]
-    words = f"{title}, at {', '.join(value(x) for x, _ in panel.at)}: {said}."
-    return View(
-        {"rows": blocks, **framed(last if numeric else value(last), ends, charts.frame(values or [0.0], cap=1.0))},
-        words,
-    )
+def _table(group: Group, panel: Panel, numeric: bool, title: str) -> Table:
+    rows: list[Row] = []
+    sentences = []
+    for policy in group.with_bound(panel.at[-1][1]):
+        if panel.key != BUDGET and group.is_unlimited(policy):
+            continue
+        line = [(value, group.headline(setting, policy)) for value, setting in panel.at]
+        line = [(value, freshness) for value, freshness in line if not isnan(freshness.mean)]
+        if not line:
+            continue
+        mark = not group.is_bound(policy)
+        rows += [
+            {"policy": policy, "x": value if numeric else swept_value(value), **share_columns(freshness), "mark": mark}
+            for value, freshness in line
+        ]
+        sentences.append(f"{policy} {', '.join(percent(freshness.mean) for _, freshness in line)}")
+    values = ", ".join(swept_value(value) for value, _ in panel.at)
+    return Table(rows, f"{title}, at {values}: {'; '.join(sentences)}.")
 
 
-def _columns(there: Sequence[tuple[Any, Estimate]], numeric: bool) -> dict[str, list[Any]]:
-    return {
-        "x": [x if numeric else value(x) for x, _ in there],
-        "mid": short(f.mean for _, f in there),
-        "low": short(max(f.low, 0.0) for _, f in there),
-        "high": short(min(f.high, 1.0) for _, f in there),
-        "text": [percent_with_interval(f) for _, f in there],
-    }
+def share_columns(share: Estimate) -> Row:
+    """Return the columns of a chart for a share with its interval."""
+    low, high = max(share.low, 0.0), min(share.high, 1.0)
+    return {"mid": share.mean, "low": low, "high": high, "text": percent_with_interval(share)}

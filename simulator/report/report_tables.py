@@ -1,15 +1,14 @@
 """The tables of a group: policies side by side in each setting, all settings at a glance, and the budgets needed."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from math import isnan, nan
 
+from freshkeeper.maintenance.base.stats import Estimate, estimate
+from freshkeeper.maintenance.pages.amounts import UNKNOWN, amount, duration, percent, percent_with_interval, signed
+from freshkeeper.maintenance.pages.page import PageTable, TableRow
 from freshkeeper.simulator.experiment.baselines import MARK, Baseline
-from freshkeeper.simulator.report.amounts import NOTHING, amount, duration, percent, percent_with_interval, signed
-from freshkeeper.simulator.report.drawing import Drawn
 from freshkeeper.simulator.report.groups import CASES, Group
-from freshkeeper.simulator.report.intervals import Estimate, estimate
-from freshkeeper.simulator.report.panels import BUDGET, TARGETS, Panel, Reach, panels, reaches
+from freshkeeper.simulator.report.panels import BUDGET, TARGETS, chooser_of, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
 
 FRESH, OVER, OF_THE_BOUND, POOLED = "Fresh answers", "Over", "Of the bound", "Pooled"
@@ -17,154 +16,146 @@ STALE, REQUESTS, FAILED = "Stale answers", "Requests", "Failed fetches"
 HEADS = (FRESH, OVER, OF_THE_BOUND, POOLED, STALE, REQUESTS, FAILED)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One policy's row: its name, its marks in words, and its cells."""
-
-    policy: str
-    marks: list[str]
-    cells: list[str]
-    best: bool = False
-    bound: bool = False
+def tables_of_settings(group: Group) -> list[PageTable]:
+    """Return one table of policies per setting."""
+    return [_of_setting(group, setting) for setting in group.settings]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table with its choice, "" where there is but one."""
-
-    heads: list[str]
-    rows: list[Row]
-    choice: str = ""
-
-
-def of_settings(drawn: Drawn) -> list[Table]:
-    """One table per setting."""
-    return [_of_setting(drawn, setting) for setting in drawn.group.settings]
-
-
-def _of_setting(drawn: Drawn, setting: str) -> Table:
-    group = drawn.group
-    policies = drawn.shown(setting)
-    baseline = next((label for name in BASELINES for label in group.named(name) if label in policies), "")
+def _of_setting(group: Group, setting: str) -> PageTable:
+    policies = group.with_bound(setting)
+    baseline = next((label for name in BASELINES for label in group.labels_of(name) if label in policies), "")
     cells = {policy: _cells(group, setting, policy, baseline) for policy in policies}
-    heads = [head for head in HEADS if any(cells[p].get(head, NOTHING) != NOTHING for p in policies)]
-    fair = [policy for policy in policies if policy in group.ranked]
-    best = max(fair, key=lambda p: group.sort_key(setting, p), default=None) if len(fair) > 1 else None
+    heads = [head for head in HEADS if any(cells[policy].get(head, UNKNOWN) != UNKNOWN for policy in policies)]
+    best = _best(group, setting, [policy for policy in policies if policy in group.ranked])
     rows = [
-        Row(
+        TableRow(
             policy,
-            _marks(group, setting, policy, policy == best),
-            [cells[policy].get(head, NOTHING) for head in heads],
-            policy == best,
-            group.is_bound(policy),
+            [cells[policy].get(head, UNKNOWN) for head in heads],
+            marks=_marks(group, setting, policy, best=policy == best),
+            style=group.styles[policy],
+            best=policy == best,
+            bound=group.is_bound(policy),
         )
         for policy in policies
     ]
-    return Table(["Policy", *(f"Over {baseline}" if head == OVER else head for head in heads)], rows, setting)
+    titles = ["Policy", *(f"Over {baseline}" if head == OVER else head for head in heads)]
+    return _of_choice(group, "Policies side by side", titles, rows, setting)
+
+
+def _of_choice(group: Group, title: str, heads: Sequence[str], rows: Sequence[TableRow], setting: str) -> PageTable:
+    """Return a table that is shown while its setting is chosen, at first the first one."""
+    hidden = bool(group.chooser) and setting != group.settings[0]
+    return PageTable(title, heads, rows, chooser=group.chooser, choice=setting, hidden=hidden)
+
+
+def _best(group: Group, setting: str, policies: Sequence[str]) -> str | None:
+    """Return the policy that won a setting; None where a single one was run."""
+    if len(policies) < 2:
+        return None
+    return max(policies, key=lambda policy: group.sort_key(setting, policy))
 
 
 def _cells(group: Group, setting: str, policy: str, baseline: str) -> dict[str, str]:
-    """What the table says of one policy; of a bound that was computed and not run it has the headline alone."""
+    """Return the cells of one policy; a bound that was computed and not run has the headline alone."""
     cells = {FRESH: percent_with_interval(group.headline(setting, policy))}
     score = group.scores.get((setting, policy))
     if score is None:
         return cells
-    known = baseline and policy != baseline
+    if baseline and policy != baseline:
+        cells[OVER] = signed(estimate(group.lift(policy, baseline, setting)).mean, 0)
+    runs = max(score.seeds.size, 1)
     return cells | {
-        OVER: signed(estimate(group.lift(policy, baseline, setting)).mean, 0) if known else NOTHING,
         OF_THE_BOUND: percent(score.share_of_bound),
         POOLED: percent(score.pooled),
-        STALE: f"{amount(score.stale.mean())} of {amount(score.answers.mean())}",
+        STALE: f"{amount(score.stale / runs)} of {amount(score.answers / runs)}",
         REQUESTS: amount(round(score.requests_per_evaluation, 2)),
-        FAILED: amount(score.failed) if score.failed > 0 else NOTHING,
+        FAILED: amount(score.failed) if score.failed > 0 else UNKNOWN,
     }
 
 
 def _marks(group: Group, setting: str, policy: str, best: bool) -> list[str]:
-    score = group.scores.get((setting, policy))
+    score, budgeted = group.scores.get((setting, policy)), group.run.contender(policy).budgeted
     marks = {
         "best": best,
-        MARK: not group.run.contender(policy).budgeted,
-        "over budget": score is not None and score.over_budget and group.run.contender(policy).budgeted,
+        MARK: not budgeted,
+        "over budget": score is not None and score.over_budget and budgeted,
         "bound": group.is_bound(policy),
         "expected": score is not None and score.expected,
     }
     return [mark for mark, applies in marks.items() if applies]
 
 
-def of_baselines(group: Group) -> list[Table]:
-    """The caches that set no budget, one table per setting that has them."""
+def tables_of_baselines(group: Group) -> list[PageTable]:
+    """Return the caches that set no budget, one table per setting that has them."""
     heads = ["Cache", FRESH, REQUESTS, "Entries live"]
     found = {s: [_baseline(cache) for cache in group.baselines if cache.setting == s] for s in group.settings}
-    return [Table(heads, rows, setting) for setting, rows in found.items() if rows]
+    title = "Caches beside them, which set no budget"
+    return [_of_choice(group, title, heads, rows, setting) for setting, rows in found.items() if rows]
 
 
-def _baseline(cache: Baseline) -> Row:
-    unknown = nan if cache.freshness is None else cache.freshness
-    fresh = Estimate(unknown, nan if cache.ci95 is None else cache.ci95, cache.seeds)
-    lasting = NOTHING if cache.ttl_ms is None else duration(cache.ttl_ms)
-    cells = [percent_with_interval(fresh), amount(round(cache.requests_per_evaluation, 2)), lasting]
-    return Row(cache.policy, [cache.mark], cells)
+def _baseline(cache: Baseline) -> TableRow:
+    mean = nan if cache.freshness is None else cache.freshness
+    half = nan if cache.ci95 is None else cache.ci95
+    ttl = UNKNOWN if cache.ttl_ms is None else duration(cache.ttl_ms)
+    fresh = percent_with_interval(Estimate(mean, half, cache.seeds))
+    return TableRow(cache.policy, [fresh, amount(round(cache.requests_per_evaluation, 2)), ttl], [cache.mark])
 
 
-def overview(drawn: Drawn) -> Table | None:
-    """All settings against all policies; None where there is one setting."""
-    group = drawn.group
-    if len(group.settings) < 2:
-        return None
-    shown = dict.fromkeys(policy for setting in group.settings for policy in drawn.shown(setting))
-    policies = [*group.ranked, *(p for p in shown if p not in group.ranked)]
+def overview(group: Group) -> PageTable:
+    """Return all settings against all policies."""
+    shown = dict.fromkeys(policy for setting in group.settings for policy in group.with_bound(setting))
+    policies = [*group.ranked, *(policy for policy in shown if policy not in group.ranked)]
     rows = []
     for setting in group.settings:
-        best = (
-            max(group.ranked, key=lambda p: group.sort_key(setting, p), default=None) if len(group.ranked) > 1 else None
-        )
-        rows.append(Row(group.text(setting), [], [_cell(group, setting, p, p == best) for p in policies]))
-    return Table(["Setting", *policies], rows)
+        best = _best(group, setting, group.ranked)
+        cells = [_cell(group, setting, policy, policy == best) for policy in policies]
+        rows.append(TableRow(group.text(setting), cells))
+    title = "Fresh answers in percent, every setting (★ best, * over budget or without one)"
+    return PageTable(title, ["Setting", *policies], rows)
 
 
 def _cell(group: Group, setting: str, policy: str, best: bool) -> str:
     freshness, score = group.headline(setting, policy).mean, group.scores.get((setting, policy))
     if isnan(freshness):
-        return NOTHING
-    return f"{100 * freshness:.1f}" + ("\N{BLACK STAR}" if best else "*" if score and score.over_budget else "")
+        return UNKNOWN
+    mark = "*" if score and score.over_budget else ""
+    return f"{100 * freshness:.1f}" + ("\N{BLACK STAR}" if best else mark)
 
 
-def of_knowledge(every: Sequence[Group]) -> list[Table]:
-    """One table per case that was run at several levels of knowledge: each in columns of its own, none averaged."""
-    found = []
+def tables_of_knowledge(every: Sequence[Group]) -> Iterator[PageTable]:
+    """Yield a table per case that was run at several levels of knowledge, each in columns of its own."""
     for case in dict.fromkeys(group.case for group in every):
         levels = [group for group in every if group.case == case]
         names = [group.knowledge or "not recorded" for group in levels]
         heads = ["Setting", "Policy", *(f"Fresh, {name}" for name in names), *(f"Requests, {name}" for name in names)]
         if len(levels) > 1:
-            found.append(Table(heads, _levels(levels), CASES.get(case, case)))
-    return found
+            yield PageTable(CASES.get(case, case), heads, list(_levels(levels)))
 
 
-def _levels(levels: Sequence[Group]) -> list[Row]:
-    """Each setting and policy of the first level that another level has as well."""
+def _levels(levels: Sequence[Group]) -> Iterator[TableRow]:
+    """Yield each setting and policy of the first level that another level has as well."""
     scores = [{(group.text(s), p): score for (s, p), score in group.scores.items()} for group in levels]
-    rows = []
     for setting, policy in scores[0]:
-        found = [each.get((setting, policy)) for each in scores]
-        fresh = [percent_with_interval(score.freshness) if score else NOTHING for score in found]
-        sent = [f"{score.requests_per_evaluation:.1f}" if score else NOTHING for score in found]
-        if len([score for score in found if score]) > 1:
-            rows.append(Row(setting, [], [policy, *fresh, *sent]))
-    return rows
+        at_levels = [by_pair.get((setting, policy)) for by_pair in scores]
+        if len([score for score in at_levels if score]) < 2:
+            continue
+        fresh = [percent_with_interval(score.freshness) if score else UNKNOWN for score in at_levels]
+        sent = [f"{score.requests_per_evaluation:.1f}" if score else UNKNOWN for score in at_levels]
+        yield TableRow(setting, [policy, *fresh, *sent])
 
 
-def budgets(drawn: Drawn) -> list[Table]:
-    """What each policy needs to reach each target, one table per panel of budgets."""
-    targets = tuple(sorted({*TARGETS, drawn.group.target}))
-    return [
-        _needs(panel, targets, reaches(drawn.group, panel, targets)) for panel in panels(drawn.group).get(BUDGET, [])
-    ]
-
-
-def _needs(panel: Panel, targets: Sequence[float], found: Mapping[str, Sequence[Reach]]) -> Table:
-    """Targets that no policy reaches are left out: they would be columns of dashes."""
-    reached = [i for i in range(len(targets)) if any(each[i].needed is not None for each in found.values())]
-    rows = [Row(policy, [], [each[i].text for i in reached]) for policy, each in found.items()]
-    return Table(["Policy", *(f"{percent(targets[i], 0)} fresh" for i in reached)], rows if reached else [], panel.held)
+def tables_of_budgets(group: Group) -> Iterator[PageTable]:
+    """Yield what each policy needs to reach each target, a table per combination of the other swept keys."""
+    targets = sorted({*TARGETS, group.target})
+    by_held = panels(group).get(BUDGET, [])
+    chooser = chooser_of(BUDGET, by_held)
+    for place, panel in enumerate(by_held):
+        needs = reaches(group, panel, targets)
+        # A target that no policy reaches would be a column of dashes.
+        reached = [n for n in range(len(targets)) if any(each[n].needed is not None for each in needs.values())]
+        if not reached:
+            continue
+        rows = [TableRow(policy, [each[n].text for n in reached]) for policy, each in needs.items()]
+        heads = ["Policy", *(f"{percent(targets[n], 0)} fresh" for n in reached)]
+        title = "Cost units per evaluation needed" + (f" ({panel.held})" if panel.held else "")
+        yield PageTable(title, heads, rows, chooser=chooser, choice=panel.held, hidden=bool(chooser) and place > 0)

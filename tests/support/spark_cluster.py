@@ -27,7 +27,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from quick_java import QUICK
 
-from freshkeeper.maintenance.analysis import analyse, judging
+from freshkeeper.maintenance.analysis import judging
+from freshkeeper.maintenance.analysis.analysis import analyse
 from freshkeeper.maintenance.analysis.spark_engine import Spark
 from freshkeeper.maintenance.analysis.spark_session import spark_session
 from freshkeeper.maintenance.spark.enrich import OnCluster

@@ -5,7 +5,7 @@ policy thinks of them. Their copies are fetched with the policy's choice, compar
 and put into the view when the answers are out: what goes out is what was measured.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
@@ -16,14 +16,12 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.stats import wilson
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.cache.budget.ledger import Amount, exact
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 from freshkeeper.policies.base import Case
-
-Z = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +69,6 @@ class Audit(NamedTuple):
     srs: tuple[Hashable, ...]
     refreshed: tuple[int, ...]
     fresh: bool | None
-
-
-def wilson(share: Any, number: Any, root: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Wilson's 95 % interval of a share of so many, for numbers and for columns."""
-    middle = (share + Z * Z / (2 * number)) / (1 + Z * Z / number)
-    reach = Z / (1 + Z * Z / number) * root(share * (1 - share) / number + Z * Z / (4 * number * number))
-    return middle - reach, middle + reach
 
 
 @dataclass

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from made_engines import MadeEngine
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tables import table_of
 
-from freshkeeper.maintenance.analysis import analyse, judging
+from freshkeeper.maintenance.analysis import judging
+from freshkeeper.maintenance.analysis.analysis import analyse
+from freshkeeper.maintenance.analysis.headline import headline_of_table
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
@@ -65,7 +68,7 @@ def test_both_engines_give_equal_tables(spark: SparkSession, simulated: Path, tm
     assert digests[0].keys() == digests[1].keys()
     assert digests[0]["cannot_tell"] == digests[1]["cannot_tell"]
     for name in (*digests[0], "over_time", "evaluations"):
-        if name not in ("run", "target", "cannot_tell"):
+        if name not in ("run", "format", "target", "cannot_tell"):
             one, other = (sorted(read(tmp_path / each / f"{name}.parquet"), key=_whose) for each in ("duckdb", "spark"))
             assert len(one) == len(other) > 0
             for ours, theirs in zip(one, other, strict=True):
@@ -296,3 +299,14 @@ def test_deciles_latency_budget_and_calibration_are_told(
 def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand: dict[str, dict[str, list[dict[str, object]]]]) -> None:
     (row,) = by_hand["whole"]["freshness"]
     assert row["freshness"] == pytest.approx(3 / 5)
+
+
+def test_the_headline_in_memory_is_that_of_the_table(simulated: Path, digest: dict[str, Any]) -> None:
+    evaluations = table_of(simulated, "evaluations")
+    for row in digest["seeds"]:
+        whose = pc.field("seed") == row["seed"]
+        for name in ("setting", "policy"):
+            whose &= pc.field(name) == row[name]
+        found = headline_of_table(evaluations.filter(whose))
+        assert found.freshness == pytest.approx(row["freshness"], abs=1e-12)
+        assert (found.fresh, found.results) == (row["fresh"], row["results"])

@@ -13,7 +13,8 @@ from pyarrow import dataset, parquet
 from pyspark.sql import SparkSession
 
 from freshkeeper.__main__ import main
-from freshkeeper.maintenance.analysis import analyse, analyse_daily
+from freshkeeper.maintenance.analysis.analysis import analyse
+from freshkeeper.maintenance.analysis.daily import analyse_daily
 from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.journal import journal

@@ -9,7 +9,7 @@ import pytest
 from made_engines import MadeEngine
 from pyarrow import parquet
 
-from freshkeeper.maintenance.analysis import analyse
+from freshkeeper.maintenance.analysis.analysis import analyse
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, InputError
 from freshkeeper.maintenance.fetching.endpoint import PENDING
 from freshkeeper.maintenance.journal import journal

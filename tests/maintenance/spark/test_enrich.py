@@ -153,7 +153,7 @@ def test_a_state_of_another_checkpoint_is_refused(spark: SparkSession, dropped: 
 
 
 def test_the_journal_of_a_query_can_be_analysed(spark: SparkSession, dropped: Path) -> None:
-    from freshkeeper.maintenance.analysis import analyse
+    from freshkeeper.maintenance.analysis.analysis import analyse
     from freshkeeper.maintenance.analysis.spark_engine import Spark
 
     enriched.finish(enriched.query(spark, dropped))

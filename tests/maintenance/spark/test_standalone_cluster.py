@@ -13,7 +13,7 @@ import pytest
 import spark_cluster
 from pyarrow import dataset, parquet
 
-from freshkeeper.maintenance.analysis import analyse
+from freshkeeper.maintenance.analysis.analysis import analyse
 from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version
 from freshkeeper.maintenance.spark.enrich import read_journal

@@ -91,7 +91,7 @@ def test_the_page_has_the_sentence_the_table_the_picture_and_what_it_cannot_tell
     page = write(answered, tmp_path, "mine", "freshkeeper budget mine").read_text()
     assert words.lead(answered) in page
     assert page.count("sets no budget</span>") == 4
-    assert "What this cannot tell" in page
+    assert "What this page cannot tell" in page
     assert "A note." in page
     assert "http://" not in page.replace("http://www.w3.org", "").split("<script>")[0]
     with Image.open(tmp_path / "frontier.png") as picture:

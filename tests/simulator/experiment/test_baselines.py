@@ -86,8 +86,8 @@ def test_the_policies_are_as_without_them(tmp_path: Path) -> None:
 def test_a_report_has_them_in_a_table_of_their_own_and_ranks_none(usual: Path) -> None:
     (group,) = groups(run_directory.read(usual))
     assert sorted(group.policies) == ["ibm", "lru"]
-    first, second = report_tables.of_baselines(group)
-    assert [(row.policy, row.marks, row.best) for row in first.rows] == [(n, ["sets no budget"], False) for n in NAMES]
+    first, second = report_tables.tables_of_baselines(group)
+    assert [(row.head, row.marks, row.best) for row in first.rows] == [(n, ["sets no budget"], False) for n in NAMES]
     assert (first.choice, second.choice) == ("budget=2", "budget=5")
     said = verdict(group)
     assert not any(name in str(part) for part in [said.lead, *said.sentences] for name in NAMES)

@@ -10,20 +10,19 @@ import pytest
 from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError
 from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.run_directory import Series
+from freshkeeper.simulator.experiment.run_directory import Run, Series
+from freshkeeper.simulator.experiment.scores import scores
 
 Make = Callable[..., Path]
 
 
-def test_evaluations_come_by_series_in_the_order_of_run_json(make_run: Make) -> None:
+def series(run: Run) -> list[Series]:
+    return [score.series for score in scores(run)]
+
+
+def test_scores_come_in_the_order_of_run_json(make_run: Make) -> None:
     run = run_directory.read(make_run({"sbm": [0.4, 0.5], "ibm": [0.6, 0.7]}, evaluations=3))
-    assert run.evaluations.series == [
-        Series("bgp", "exact", "default", "sbm"),
-        Series("bgp", "exact", "default", "ibm"),
-    ]
-    assert run.evaluations.k.tolist() == [1, 2, 3] * 4
-    assert run.evaluations.rows(1) == slice(6, 12)
-    assert run.evaluations.fresh[7] == pytest.approx(60)
+    assert series(run) == [Series("bgp", "exact", "default", "sbm"), Series("bgp", "exact", "default", "ibm")]
     assert run.notes == []
 
 
@@ -31,11 +30,11 @@ def test_a_production_journal_has_neither_run_json_nor_the_truth(make_run: Make)
     path = make_run({"ibm": [0.9]}, expected=True)
     (path / "run.json").unlink()
     run = run_directory.read(path)
-    assert run.evaluations.expected.all()
-    assert run.evaluations.fresh[-1] == pytest.approx(90)
-    assert len(run.notes) == 2
+    (score,) = scores(run)
+    assert score.expected
+    assert score.freshness.mean == pytest.approx(0.9)
     assert "run.json" in run.notes[0]
-    assert "expected" in run.notes[1]
+    assert "expected by the engine" in run.analysis.remarks[0]
 
 
 def test_bounds_are_known_by_name_where_run_json_does_not_say(make_run: Make) -> None:
@@ -44,13 +43,6 @@ def test_bounds_are_known_by_name_where_run_json_does_not_say(make_run: Make) ->
     run = run_directory.read(path)
     assert run.contender("clairvoyant").is_bound
     assert not run.contender("ibm").is_bound
-
-
-def test_the_order_of_a_journal_is_that_of_time_though_k_begins_anew(make_run: Make, write_table: Make) -> None:
-    path = make_run({"ibm": [0.9]})
-    rows = [{"policy": "ibm", "k": k, "t_ms": t, "results": 1.0, "fresh": 1.0} for k, t in ((1, 30), (1, 10), (2, 20))]
-    write_table(path, "evaluations", rows)
-    assert run_directory.read(path).evaluations.t_ms.tolist() == [10, 20, 30]
 
 
 @pytest.mark.parametrize("column", ["policy", "seed", "warmup", "requests"])
@@ -81,7 +73,7 @@ def test_a_run_without_evaluations_did_not_finish(make_run: Make) -> None:
 def test_a_broken_table_is_named(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     (path / "evaluations.parquet").write_bytes(b"PAR1 but not really")
-    with pytest.raises(RunError, match=r"evaluations\.parquet is not readable") as caught:
+    with pytest.raises(InputError, match=r"cannot be analysed: it has neither evaluations\.parquet") as caught:
         run_directory.read(path)
     assert "\n" not in str(caught.value)
 
@@ -112,7 +104,6 @@ def test_unknown_keys_of_a_newer_version_do_no_harm(make_run: Make) -> None:
 def test_nulls_are_not_a_number(make_run: Make, write_table: Make) -> None:
     path = make_run({"ibm": [0.9]})
     write_table(path, "evaluations", [{"policy": "ibm", "k": 1, "results": None, "fresh": None, "warmup": None}])
-    evaluations = run_directory.read(path).evaluations
-    assert evaluations.results.tolist() == [0]
-    assert np.isnan(evaluations.fresh).all()
-    assert evaluations.counted.all()
+    (score,) = scores(run_directory.read(path))
+    assert score.evaluations == 0
+    assert np.isnan(score.freshness.mean)

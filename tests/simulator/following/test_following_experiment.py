@@ -44,7 +44,7 @@ def test_pictures_tables_and_a_page_are_written(tmp_path: Path) -> None:
     )
     text = page.read_text()
     assert "Trains &amp; times" in text
-    assert "<td>graph</td><td>expiration</td>" in text
+    assert '<th scope="row">graph</th><td>expiration</td>' in text
     assert len(later(found)) == 2
 
 

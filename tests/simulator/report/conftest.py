@@ -10,8 +10,14 @@ from browser import Chromium, chromium_binary
 
 from freshkeeper.simulator.report.page import write_report
 
-FRESH = {"random": 0.28, "lru": 0.27, "sbm": 0.35, "ibm": 0.47, "plan": 0.48, "literal": 0.8, "clairvoyant": 0.5}
+FRESH = {"random": 0.28, "lru": 0.27, "sbm": 0.35, "ibm": 0.47, "plan": 0.5, "literal": 0.8, "clairvoyant": 0.52}
 SEEDS = 4
+
+
+def answered(fresh: float) -> list[tuple[str, int]]:
+    """The weights of the entry that changes, whose answers are stale, and of the one that does not."""
+    stale = 100 - round(100 * fresh)
+    return [(sr, weight) for sr, weight in (("a", stale), ("b", 100 - stale)) if weight]
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +45,7 @@ def whole_run(
     }
     fresh = {
         name: {
-            policy: [min(1.0, share * (0.6 + setting["budget"] / 25) + seed / 100) for seed in range(SEEDS)]
+            policy: [round(min(1.0, share * (0.6 + setting["budget"] / 25) + seed / 100), 2) for seed in range(SEEDS)]
             for policy, share in FRESH.items()
         }
         for name, setting in settings.items()
@@ -53,14 +59,20 @@ def whole_run(
     ]
     refreshes = [who | {"k": k, "sr": "a", "changed": (k + who["seed"]) % 5 > 0} for who in whose for k in range(4, 9)]
     answers = [
-        who | {"k": k, "t_ms": k * 1000, "sn": "n", "sr": "a", "weight": 2, "refreshed_ms": (k - lag) * 1000}
+        who | {"k": k, "t_ms": k * 1000, "sn": "n", "sr": sr, "weight": weight, "refreshed_ms": 0}
         for who in whose
-        for k, lag in ((5, 1), (9, 4))
+        for k in range(1, 31)
+        for sr, weight in answered(fresh[who["setting"]][who["policy"]][who["seed"]] if k > 3 else 1.0)
     ]
-    changes = [{"setting": name, "seed": s, "sr": "a", "t_ms": 4500} for name in settings for s in range(SEEDS)]
+    changes = [
+        {"setting": name, "seed": seed, "sr": sr, "t_ms": t_ms}
+        for name in settings
+        for seed in range(SEEDS)
+        for sr, t_ms in (("a", 500), ("b", 31_000))
+    ]
     write_table(path, "refreshes", refreshes)
     write_table(path, "answers", answers)
-    write_table(path, "changes", changes + [change | {"t_ms": 7000} for change in changes])
+    write_table(path, "changes", changes)
     return path
 
 

@@ -85,7 +85,7 @@ def test_every_plot_is_drawn_and_nothing_sticks_out(chromium: Chromium, probed: 
     assert console == []
     seen = told(dom)
     assert seen["width"] == width
-    assert int(seen["plots"]) == len(seen["sizes"]) == 32
+    assert int(seen["plots"]) == len(seen["sizes"]) == 30
     assert all(paths > 5 for paths, _, _ in seen["sizes"])
     assert all(abs(place - drawing) <= 2 for _, place, drawing in seen["sizes"])
     assert seen["wide"] <= width

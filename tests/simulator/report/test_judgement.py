@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.maintenance.analysis import analyse, chosen
+from freshkeeper.maintenance.analysis.analysis import analyse
+from freshkeeper.maintenance.analysis.engine_choice import chosen
+from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.report import judgement as judging
-from freshkeeper.simulator.report.judgement import Judgement, judgement
+from freshkeeper.simulator.experiment.run_directory import Run, read_whole
 from freshkeeper.simulator.report.page import pictures, write_report
 
 pytestmark = pytest.mark.slow
@@ -27,17 +28,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judged(run: Path) -> Judgement:
-    return judgement(run)
+def judged(run: Path) -> Run:
+    return read_whole(run)
 
 
-def test_a_small_run_is_judged_on_the_way_and_leaves_nothing_behind(run: Path, judged: Judgement) -> None:
-    assert {"freshness", "calibration", "staleness", "top_stale", "wasted"} <= set(judged.tables)
+def test_a_small_run_is_judged_on_the_way_and_leaves_nothing_behind(run: Path, judged: Run) -> None:
+    assert {"freshness", "calibration", "staleness", "top_stale", "wasted"} <= set(judged.analysis.tables)
     assert not (run / "analysis").exists()
 
 
-def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run: Path, judged: Judgement) -> None:
-    found = {picture.key: picture for picture in pictures(run, judged=judged)}
+def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run: Path, judged: Run) -> None:
+    found = {picture.key: picture for picture in pictures(judged)}
     assert set(found) >= FIGURES
     for key in FIGURES - {"stalest"}:
         assert "lru" in found[key].words, key
@@ -45,9 +46,9 @@ def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run: Path
     assert "var(--blue" in found["stale-for"].svg or "var(--orange" in found["stale-for"].svg
 
 
-def test_the_sentence_of_the_requests_says_what_the_table_says(run: Path, judged: Judgement) -> None:
-    (picture,) = pictures(run, "requests", judged=judged)
-    for row in judged.tables["wasted"]:
+def test_the_sentence_of_the_requests_says_what_the_table_says(run: Path, judged: Run) -> None:
+    (picture,) = pictures(judged, "requests")
+    for row in judged.analysis.tables["wasted"]:
         useful = row["refreshes"] - row["failed"] - row["misses"] - row["wasted"]
         assert (
             f"{100 * useful / row['refreshes']:.0f}\N{NO-BREAK SPACE}% of {row['policy']}'s found a change"
@@ -56,34 +57,37 @@ def test_the_sentence_of_the_requests_says_what_the_table_says(run: Path, judged
 
 
 def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_the_tables(
-    run: Path, tmp_path: Path, judged: Judgement
+    run: Path, tmp_path: Path, judged: Run
 ) -> None:
     there = run / "analysis" / "analysis.json"
     analyse(chosen(str(run), "duckdb")[0], str(run), target=0.5)
     left = json.loads(there.read_text())
+    there.write_text(json.dumps(left | {"freshness": [], "target": 0.5, "format": 1}))
+    assert read_whole(run, 0.5).analysis.tables["freshness"]
     there.write_text(json.dumps(left | {"freshness": [], "target": 0.5}))
-    assert judgement(run).tables["freshness"] == []
-    assert judgement(run, 0.8).tables["freshness"]
+    assert read_whole(run, 0.5).analysis.tables["freshness"] == []
+    assert read_whole(run, 0.8).analysis.tables["freshness"]
     (run / "answers.parquet").touch()
-    assert judgement(run).tables["freshness"] == judged.tables["freshness"]
+    assert read_whole(run).analysis.tables["freshness"] == judged.analysis.tables["freshness"]
 
 
 def test_of_a_large_run_the_freshness_is_judged_on_the_way_and_the_page_says_so(
-    run: Path, judged: Judgement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, judged: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "SMALL", 10)
-    found = judgement(run)
-    assert set(found.tables) == {"freshness", "seeds", "calibration"}
-    assert found.tables["freshness"] == judged.tables["freshness"]
-    assert {picture.key for picture in pictures(run, judged=found)} & FIGURES == {"calibration"}
+    monkeypatch.setattr(run_directory, "MOST_ANSWERS_ANALYSED", 10)
+    found = read_whole(run)
+    assert not {"staleness", "by_degree", "top_stale", "missed"} & set(found.analysis.tables)
+    assert found.analysis.tables["freshness"] == judged.analysis.tables["freshness"]
+    assert {picture.key for picture in pictures(found)} & FIGURES == {"calibration", "requests"}
     page = write_report(run, tmp_path / "page.html").read_text()
     assert f"answers the freshness was judged; freshkeeper analyse {run} tells where stale ones come from." in page
 
 
 def test_a_run_that_takes_long_is_not_judged_on_the_way(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "LARGE", 10)
-    (note,) = judgement(run).notes
-    assert "answers were not judged one by one: freshkeeper analyse" in note
+    monkeypatch.setattr(run_directory, "MOST_ANSWERS_JUDGED", 10)
+    found = read_whole(run)
+    assert "answers were not judged one by one: freshkeeper analyse" in found.notes[0]
+    assert {row["basis"] for row in found.analysis.tables["freshness"]} == {"reported"}
 
 
 def test_the_report_of_one_policy_has_its_own_charts_and_none_that_compares_it_with_itself(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from freshkeeper.simulator.report.intervals import common, estimate, halves, lifts, paired, unpaired
+from freshkeeper.maintenance.base.stats import estimate, lifts, paired, shared_seeds, unpaired
 
 
 def test_a_mean_of_two_seeds_has_the_interval_of_one_degree_of_freedom() -> None:
@@ -41,15 +41,8 @@ def test_a_lift_is_relative_and_needs_a_baseline_above_zero() -> None:
 
 
 def test_seeds_are_matched_by_number() -> None:
-    in_a, in_b = common(np.array([3, 1, 2]), np.array([2, 5, 3]))
+    in_a, in_b = shared_seeds(np.array([3, 1, 2]), np.array([2, 5, 3]))
     assert (in_a.tolist(), in_b.tolist()) == ([2, 0], [0, 2])
-
-
-@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=2, max_size=6))
-def test_columns_have_the_intervals_of_each_alone(rows: list[list[float]]) -> None:
-    values = np.array(rows)
-    alone = [estimate(column).half for column in values.T]
-    assert halves(values) == pytest.approx(np.array(alone), abs=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=9), st.lists(st.floats(0, 1), min_size=2, max_size=9))

@@ -1,0 +1,1 @@
+"""Pages: one template with sections, and charts made of tables; for services, analyses and simulations."""

@@ -1,0 +1,95 @@
+"""Numbers in words, the same on every page."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, isnan
+
+from freshkeeper.maintenance.base.stats import Estimate
+
+GAP = "\N{NO-BREAK SPACE}"
+UNKNOWN = "–"
+MS_BY_UNIT = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * share:.{digits}f}{GAP}%" if isfinite(share) else UNKNOWN
+
+
+def percent_with_interval(value: Estimate) -> str:
+    """Return a share as a percentage with its interval."""
+    return percent(value.mean) + (f" ±{GAP}{100 * value.half:.1f}" if isfinite(value.half) else "")
+
+
+def signed(share: float, digits: int = 1) -> str:
+    """Return a difference of shares, in percent, with its sign."""
+    if not isfinite(share):
+        return UNKNOWN
+    sign = "+" if share >= 0 else "−"
+    return f"{sign}{100 * abs(share):.{digits}f}{GAP}%"
+
+
+def signed_with_interval(value: Estimate) -> str:
+    """Return a difference with its interval, and with a decimal where it is small."""
+    digits = 0 if abs(value.mean) >= 0.1 else 1
+    interval = f" ±{GAP}{100 * value.half:.{digits}f}" if isfinite(value.half) else ""
+    return signed(value.mean, digits) + interval
+
+
+def points(value: Estimate) -> str:
+    """Return a difference of shares in percentage points, without its sign."""
+    digits = 1 if abs(value.mean) >= 0.01 else 2
+    interval = f" (±{GAP}{100 * value.half:.{digits}f})" if isfinite(value.half) else ""
+    return f"{100 * abs(value.mean):.{digits}f}{GAP}points{interval}"
+
+
+def amount(value: float) -> str:
+    """Return a count or a cost with no more digits than people read."""
+    if not isfinite(value):
+        return UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
+
+
+def duration(ms: float) -> str:
+    """Return a time from microseconds to days in its own unit."""
+    if isnan(ms):
+        return UNKNOWN
+    for unit, size in MS_BY_UNIT.items():
+        if ms >= size:
+            return f"{ms / size:.3g}{GAP}{unit}"
+    return f"{ms * 1000:.3g}{GAP}µs" if ms else f"0{GAP}ms"
+
+
+def listing(words: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def swept_value(value: object) -> str:
+    """Return a value of a swept key, a range as its two ends."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return " to ".join(map(swept_value, value))
+    return config_value(value)
+
+
+def config_value(value: object) -> str:
+    """Return a value of a config; what is empty is left out of a mapping, and a lone name stands alone."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(config_value, value))
+    if isinstance(value, Mapping):
+        filled = {key: part for key, part in value.items() if part not in ("", None, {}, [])}
+        if set(filled) == {"name"}:
+            return config_value(filled["name"])
+        return ", ".join(f"{key} {config_value(part)}" for key, part in filled.items())
+    return str(value)
+
+
+def duration_axis(longest_ms: float) -> tuple[str, float]:
+    """Return the unit of an axis for times up to so many ms, and how many ms it has."""
+    units = {"days": 86_400_000.0, "hours": 3_600_000.0, "minutes": 60_000.0, "seconds": 1000.0}
+    return next(((unit, ms) for unit, ms in units.items() if longest_ms >= 2 * ms), ("milliseconds", 1.0))

@@ -1,0 +1,36 @@
+"""A notebook that has run as one offline page: its texts, pictures and folded tables, without its code."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from freshkeeper.maintenance.pages.page import Page, Section, write_page
+
+FORMS = ("image/svg+xml", "text/html", "text/plain")
+"""The forms in which an output is shown, the best first."""
+
+
+def write_notebook(cells: Sequence[Any], file: Path, title: str, command: str) -> None:
+    """Write the page of the cells of a notebook."""
+    section = Section("notebook", "", list(_parts(cells)))
+    write_page(Page(kind="Freshness report", title=title, sections=[section], command=command), file)
+
+
+def _parts(cells: Sequence[Any]) -> Iterator[Markup]:
+    markdown = MarkdownIt()
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            # The page has a title of its own.
+            yield Markup(markdown.render(cell["source"]).replace("h1>", "h2>"))
+        for output in cell.get("outputs", ()):
+            yield _output(output)
+
+
+def _output(output: Any) -> Markup:
+    if output["output_type"] == "stream":
+        return Markup("<pre>{}</pre>").format(output["text"])
+    form, text = next((form, output["data"][form]) for form in FORMS if form in output["data"])
+    return Markup("<pre>{}</pre>").format(text) if form == "text/plain" else Markup(text)
