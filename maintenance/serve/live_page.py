@@ -9,6 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from freshkeeper.maintenance.pages.styles import COLOURS
+
 FILES = Path(__file__).with_name("page")
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
@@ -24,16 +26,15 @@ HEADERS = {
 
 def page_routes() -> list[Route]:
     """Return the routes of the page and of its files."""
-    return [_route("/", FILES / "index.html"), *(_route(f"/page/{file.name}", file) for file in _parts())]
+    files = [file for file in sorted(FILES.iterdir()) if file.suffix in KINDS and file.suffix != ".html"]
+    return [
+        _route("/", (FILES / "index.html").read_bytes(), KINDS[".html"]),
+        _route("/page/colours.css", COLOURS.encode(), KINDS[".css"]),
+        *(_route(f"/page/{file.name}", file.read_bytes(), KINDS[file.suffix]) for file in files),
+    ]
 
 
-def _parts() -> list[Path]:
-    return sorted(file for file in FILES.iterdir() if file.suffix in KINDS and file.suffix != ".html")
-
-
-def _route(path: str, file: Path) -> Route:
-    body, kind = file.read_bytes(), KINDS[file.suffix]
-
+def _route(path: str, body: bytes, kind: str) -> Route:
     async def send(_: Request) -> Response:
         return Response(body, headers=HEADERS, media_type=kind)
 
