@@ -19,25 +19,31 @@ SHARES = {"wasted": "wasted_share", "missed": "share_of_stale"}
 
 def analyse(
     run: Annotated[str, typer.Argument(help="a run directory or a journal; on a cluster also hdfs://, s3a:// ...")],
-    out: Annotated[str, typer.Option(help="the directory to write; default: analysis in the run")] = "",
+    out: Annotated[str, typer.Option(help="the directory for the analysis; default: analysis in the run")] = "",
     target: Annotated[float, typer.Option(help="the freshness that evaluations should have")] = 0.95,
-    top: Annotated[int, typer.Option(min=1, help="how many of the most stale entries to name")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="the number of most stale entries to list")] = 20,
     engine: Annotated[
         str,
-        typer.Option(help="auto, duckdb or spark; auto is duckdb, in this process, where data are small or Java lacks"),
+        typer.Option(
+            help="auto, duckdb or spark; auto: duckdb in this process for small data or without Java, else spark"
+        ),
     ] = "auto",
-    master: Annotated[str, typer.Option(help="where Spark runs")] = "local[*]",
+    master: Annotated[str, typer.Option(help="the Spark master")] = "local[*]",
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="any setting of Spark")
     ] = None,
     daily: Annotated[
         bool,
-        typer.Option("--daily", help="every day (UTC) by itself, and only days of which parts are new; to RUN/daily"),
+        typer.Option(
+            "--daily", help="analyse each day (UTC) separately, only days with new parts; written to RUN/daily"
+        ),
     ] = False,
     headline: Annotated[
-        bool, typer.Option("--headline", help="the freshness alone, several times quicker; nothing is written")
+        bool, typer.Option("--headline", help="compute freshness only, several times faster; writes nothing")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print analysis.json as one line; --daily: by date")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print analysis.json as one line of JSON; with --daily by date")
+    ] = False,
 ) -> None:
     """Judge every answer of a run by the truth: freshness, staleness, wasted and missed refreshes.
 

@@ -18,7 +18,7 @@ app = typer.Typer(
 @app.command()
 def init(
     out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
-    overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
+    overwrite: Annotated[bool, typer.Option(help="overwrite an existing file")] = False,
     kind: Annotated[str, typer.Option("--for", help="experiment, run, service or source")] = "experiment",
 ) -> None:
     """Write a config with every key, its default and its meaning.
@@ -77,7 +77,7 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the n
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="a name that `config list` knows")]) -> None:
+def show(name: Annotated[str, typer.Argument(help="a name from `config list`")]) -> None:
     """Print a config that comes with freshkeeper.
 
     Example: `freshkeeper config show fig2a > mine.yaml`

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def match(
-    queries: Annotated[list[str], typer.Argument(help="files with queries, or directories of them")],
-    stream: Annotated[list[str], typer.Option(metavar="IRI=FILE", help="what feeds a stream; as often as needed")],
+    queries: Annotated[list[str], typer.Argument(help="files of queries, or directories of files")],
+    stream: Annotated[list[str], typer.Option(metavar="IRI=FILE", help="the input of a stream; may be repeated")],
     most: Annotated[
-        int, typer.Option(min=1, help="a query of which one triple makes more solutions is left out")
+        int, typer.Option(min=1, help="drop a query if one triple makes more than this number of solutions")
     ] = 1_000_000,
-    delay: Annotated[str, typer.Option(help="how late elements may come, as 500ms")] = "0",
+    delay: Annotated[str, typer.Option(help="how late elements may arrive, as 500ms")] = "0",
     on_error: Annotated[str, typer.Option(help="an element that cannot be read: fail or skip")] = "fail",
 ) -> None:
-    """Match many conjunctive queries together: every new solution, with its query's name.
+    """Match many conjunctive queries together, and print every new solution with the name of its query.
 
     The queries are triple patterns over one window that moves with every element, as
     `SELECT * { STREAM <http://example.org/s> [TRIPLES 100] { ?reading a :Hot ; :in ?room } }` in CQELS-QL, or with

@@ -13,10 +13,14 @@ def report(
     run: Annotated[Path | None, typer.Argument(help="a run directory")] = None,
     out: Annotated[Path | None, typer.Option(help="the page to write; default: report.html in the run")] = None,
     png: Annotated[Path | None, typer.Option(help="also write every plot as PNG into this directory")] = None,
-    csv: Annotated[Path | None, typer.Option(help="also write the rows of every plot as CSV into this one")] = None,
-    history: Annotated[Path | None, typer.Option(help="instead of one run, all below this directory")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="also write the rows of every plot as CSV into this directory")
+    ] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="report on all runs below this directory instead of one run")
+    ] = None,
 ) -> None:
-    """Write the page of a run, or of all runs of a directory, the oldest first: one offline HTML file.
+    """Write the report of a run, or of all runs of a directory, as one offline HTML file.
 
     Examples: `freshkeeper report runs/fig2a --png plots --csv plots`, `freshkeeper report --history runs`
     """
@@ -35,7 +39,7 @@ def report(
 
 def compare(
     first: Annotated[Path, typer.Argument(help="a run directory")],
-    second: Annotated[Path, typer.Argument(help="another one")],
+    second: Annotated[Path, typer.Argument(help="another run directory")],
     as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
 ) -> None:
     """Compare two runs: difference (second − first), paired by seed where they share seeds.
@@ -56,13 +60,13 @@ def compare(
 
 def check(
     run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
-    warn: Annotated[float, typer.Option(help="below this: exit 1")] = 0.95,
-    error: Annotated[float, typer.Option(help="below this: exit 2")] = 0.90,
-    policy: Annotated[str, typer.Option(help="look at this policy alone")] = "",
-    last: Annotated[int | None, typer.Option(min=1, help="look at the last so many evaluations alone")] = None,
+    warn: Annotated[float, typer.Option(help="freshness below this exits with 1")] = 0.95,
+    error: Annotated[float, typer.Option(help="freshness below this exits with 2")] = 0.90,
+    policy: Annotated[str, typer.Option(help="check this policy only")] = "",
+    last: Annotated[int | None, typer.Option(min=1, help="check only the last evaluations of this number")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the verdict as JSON")] = False,
 ) -> None:
-    """Is it fresh enough? Exit 0: yes; 1: below --warn; 2: below --error; 3: could not tell.
+    """Check freshness: exit 0 if it is enough, 1 below --warn, 2 below --error, 3 if unknown.
 
     Example: `freshkeeper check runs/fig2a --warn .95 --error .90`
     """

@@ -16,38 +16,42 @@ from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def serve_fragments(
-    data: Annotated[Path, typer.Argument(help="RDF: a file, or a directory of them; .nq and .trig with their graphs")],
-    host: Annotated[str, typer.Option(help="where to listen; 0.0.0.0 is everywhere")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="the port; 0 is any free one", min=0, max=65_535)] = 3000,
+    data: Annotated[
+        Path, typer.Argument(help="a file of RDF, or a directory of files; .nq and .trig keep their graphs")
+    ],
+    host: Annotated[str, typer.Option(help="the address to listen on; 0.0.0.0: all interfaces")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="the port; 0: any free port", min=0, max=65_535)] = 3000,
     path: Annotated[str, typer.Option(help="the path of the fragments")] = "/",
-    page_size: Annotated[int, typer.Option(help="quads of a page", min=1, max=10_000)] = 100,
+    page_size: Annotated[int, typer.Option(help="the number of quads per page", min=1, max=10_000)] = 100,
     elements: Annotated[
         Path | None,
-        typer.Option(help="what changes: lines of <since ms>, a tab, <until ms>, a tab, a statement in N-Triples"),
+        typer.Option(
+            help="a file of changing data: lines of <since ms>, a tab, <until ms>, a tab, a statement in N-Triples"
+        ),
     ] = None,
     from_now: Annotated[
-        bool, typer.Option("--from-now", help="the times of --elements are since the server's start, not since 1970")
+        bool, typer.Option("--from-now", help="times of --elements count from the start of the server instead of 1970")
     ] = False,
     speaking: Annotated[str, typer.Option(help=SPEAKING)] = "graph",
     timing: Annotated[str, typer.Option(help=TIMING)] = "expiration",
-    history: Annotated[bool, typer.Option("--history", help="keep what is over")] = False,
+    history: Annotated[bool, typer.Option("--history", help="keep elements that have ended")] = False,
     live: Annotated[
         str,
         typer.Option(
             metavar="STREAM",
-            help="elements that come meanwhile, in lines like those of --elements: -, follow:FILE, or an address as "
-            "streams of a run have, tcp://host:port, http://... (server-sent events) or ws://...",
+            help="a stream of new elements, in lines like those of --elements: -, follow:FILE, or an address "
+            "(tcp://host:port, http://... for server-sent events, ws://...)",
         ),
     ] = "",
     notice: Annotated[
         str,
-        typer.Option(help="how long before it begins each live element comes at least: pages may be kept for so long"),
+        typer.Option(
+            help="the least time between the arrival of a live element and its begin: pages may be cached that long"
+        ),
     ] = "0s",
-    address: Annotated[
-        str, typer.Option(help="the address of the fragments as others see it, where a proxy stands before it")
-    ] = "",
+    address: Annotated[str, typer.Option(help="the public address of the fragments behind a proxy")] = "",
 ) -> None:
-    """Serve triple and quad pattern fragments of some RDF: a low-cost server for clients that do the joins.
+    """Serve RDF data as triple and quad pattern fragments: a low-cost server for clients that do the joins.
 
     Examples: `freshkeeper serve-fragments trains.nq`, `freshkeeper serve-fragments data/ --port 8080 --path /trains`,
     `freshkeeper serve-fragments trains.nt --elements delays.tsv`,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.trace.convert import Conversion
 
 ARRIVALS = "a row per arrival; name its columns if they are neither t_ms,sn nor the first two"
-EDGES = "which entries a key needs; default: each key is its own entry"
-CHANGES = "when entries changed, or their values by time; or a journal, for changes that its refreshes saw"
+EDGES = "the entries that a key needs; default: each key is its own entry"
+CHANGES = "times of changes, or values over time; or a journal, for changes that its refreshes saw"
 UNIT = "unit of times: ms, s or iso; default: detected from the values"
 
 app = typer.Typer(help="Generate, convert and describe traces: arrivals, edges and changes.", no_args_is_help=True)
@@ -25,11 +25,11 @@ def generate(
     out: Annotated[Path, typer.Argument(help="the directory to write")],
     config: Annotated[Path | None, typer.Option(help="a config with the workload to draw")] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the workload")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the workload")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
     form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
-    overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
+    overwrite: Annotated[bool, typer.Option(help="overwrite existing tables")] = False,
 ) -> None:
     """Draw a synthetic trace and write it.
 
@@ -50,13 +50,13 @@ def generate(
 @app.command()
 def building(
     out: Annotated[Path, typer.Argument(help="the directory to write")],
-    triples: Annotated[int, typer.Option(min=1, help="triples of the stream")] = 100_000,
-    queries: Annotated[int, typer.Option(min=1, help="queries over it")] = 1_000,
+    triples: Annotated[int, typer.Option(min=1, help="number of triples of the stream")] = 100_000,
+    queries: Annotated[int, typer.Option(min=1, help="number of queries over the stream")] = 1_000,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the building")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the building")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="replace a building that is there")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="overwrite an existing building")] = False,
 ) -> None:
     """Draw the stream of a smart building's sensors, and conjunctive queries by random walks over it.
 
@@ -74,12 +74,12 @@ def building(
 @app.command()
 def conference(
     out: Annotated[Path, typer.Argument(help="the directory to write")],
-    sightings: Annotated[int, typer.Option(min=1, help="triples of the stream")] = 10_000,
+    sightings: Annotated[int, typer.Option(min=1, help="number of triples of the stream")] = 10_000,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the conference")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the conference")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="replace a conference that is there")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="overwrite an existing conference")] = False,
 ) -> None:
     """Draw a floor plan, authors with their papers, and a stream of sightings, with the five queries of CQELS's paper.
 
@@ -98,8 +98,8 @@ def conference(
 @app.command()
 def describe(
     directory: Annotated[Path, typer.Argument(help="a directory with arrivals, edges and changes")],
-    window: Annotated[str, typer.Option(help="range, as 4s or PT4S; default: a suggestion")] = "",
-    step: Annotated[str, typer.Option(help="step; default: a suggestion")] = "",
+    window: Annotated[str, typer.Option(help="the range of the window, as 4s or PT4S; default: a suggestion")] = "",
+    step: Annotated[str, typer.Option(help="the step of the window; default: a suggestion")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print the numbers as JSON")] = False,
 ) -> None:
     """Describe a trace: entities, degrees, rates, and how stale answers would be without any refresh.
@@ -122,14 +122,14 @@ def describe(
 def convert(
     places: Annotated[
         list[Path],
-        typer.Argument(metavar="[MAPPING] OUT", help="YAML that says which file and column holds what; what to write"),
+        typer.Argument(metavar="[MAPPING] OUT", help="a YAML file that maps files and columns; the directory to write"),
     ],
     arrivals: Annotated[str, typer.Option(metavar="FILE[:TIME,KEY]", help=ARRIVALS)] = "",
     edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
     changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
     unit: Annotated[str, typer.Option(help=UNIT)] = "",
     form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
-    overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
+    overwrite: Annotated[bool, typer.Option(help="overwrite existing tables")] = False,
 ) -> None:
     """Turn foreign CSV, JSONL or Parquet files into a trace; changes may be derived from observations.
 
