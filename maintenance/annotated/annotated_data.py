@@ -15,8 +15,9 @@ from pathlib import Path
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 from freshkeeper.maintenance.annotated.page_writer import PagePosition
-from freshkeeper.maintenance.annotated.served_data import FOREVER, FragmentSlices
+from freshkeeper.maintenance.annotated.served_data import FragmentSlices
 from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimedTriple
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
@@ -96,9 +97,11 @@ class AnnotatedData:
     def until(self, pattern: QuadPattern, now: int) -> int | None:
         """Return when the next element begins or ends, if the fragment may contain any."""
         if pattern.predicate in self._unchanging:
-            return FOREVER
+            return DISTANT_FUTURE
         self.version(now)
-        known = min([self._ends[0][0] if self._ends else FOREVER, self._coming[0][0] if self._coming else FOREVER])
+        known = min(
+            [self._ends[0][0] if self._ends else DISTANT_FUTURE, self._coming[0][0] if self._coming else DISTANT_FUTURE]
+        )
         if self.notice is None:
             return known
         return min(known, now + self.notice) if self.notice else None

@@ -23,13 +23,12 @@ from freshkeeper.maintenance.annotated.followable import as_graphs, services, tr
 from freshkeeper.maintenance.annotated.together import FederatedReader
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
-    BEGINNING,
-    END,
     AnnotationEncoding,
     ReadElements,
     TimedTriple,
@@ -191,8 +190,8 @@ def _terms(held: TimedTriple) -> tuple[NamedNode, NamedNode, Term]:
 
 def _shifted(held: TimedTriple, shift: int) -> TimedTriple:
     """Return the element by a clock that is `shift` milliseconds ahead; unbounded ends stay unbounded."""
-    since = held.since if held.since == BEGINNING else held.since + shift
-    return replace(held, since=since, until=held.until if held.until == END else held.until + shift)
+    since = held.since if held.since == DISTANT_PAST else held.since + shift
+    return replace(held, since=since, until=held.until if held.until == DISTANT_FUTURE else held.until + shift)
 
 
 def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
@@ -203,7 +202,7 @@ def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
 
 def _interval(held: Iterable[TimedTriple], at: int) -> tuple[int, int]:
     """Return when the last element began or ended before `at`, and when the next one does."""
-    since, until = BEGINNING, END
+    since, until = DISTANT_PAST, DISTANT_FUTURE
     for one in held:
         for change in (one.since, one.until):
             since, until = (max(since, change), until) if change <= at else (since, min(until, change))

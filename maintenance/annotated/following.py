@@ -8,9 +8,9 @@ from random import Random
 from freshkeeper.maintenance.annotated.annotated_patterns import PredicateSplit
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
 from freshkeeper.maintenance.base.errors import EndpointError
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.fetching.fetch_errors import NotSentError
 from freshkeeper.maintenance.query.model import Operator
-from freshkeeper.maintenance.sources.fragments.annotation_style import END
 from freshkeeper.maintenance.sources.transport import Bound, Term
 
 
@@ -108,7 +108,7 @@ class FollowedQuery:
                 back_off = pauses.gap << min(self._gaps - 1, 20)
             return max(1, min(left + pauses.skew, back_off, pauses.longest)) + extra
         self._gaps = 0
-        if moment.until == END:
+        if moment.until == DISTANT_FUTURE:
             return pauses.longest + extra
         self._lasted = max(1, moment.until - max(moment.since, moment.at))
         return max(0, left) + pauses.skew + extra

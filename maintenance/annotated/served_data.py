@@ -11,10 +11,9 @@ from typing import Protocol
 
 from pyoxigraph import Quad, Store
 
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
-FOREVER = 2**62
-"""The end of what does not end."""
 MAX_CACHED_QUADS = 200_000
 """Quads of fragments that are cached in page order."""
 
@@ -33,7 +32,7 @@ class ServableData(Protocol):
         """Return some quads of a fragment in a stable order, and the size of the fragment."""
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """Return when the fragment changes, in milliseconds; FOREVER, or None if unknown."""
+        """Return when the fragment changes, in milliseconds; DISTANT_FUTURE, or None if unknown."""
 
 
 @dataclass(eq=False)
@@ -99,4 +98,4 @@ class StaticData:
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
         del pattern, now
-        return FOREVER
+        return DISTANT_FUTURE

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from pyoxigraph import Quad, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError, nearest
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.column_lines import as_columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -14,12 +15,10 @@ from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.stored_literals import normalised_batch
 from freshkeeper.maintenance.fetching.asking import Asking, ask
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
-from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 T = TypeVar("T")
-ENDLESS = 2**63
 
 
 class EvaluationObserver(Protocol):
@@ -105,7 +104,7 @@ class Engine:
 
     def advance(self, watermark: int) -> Iterator[Result]:
         """Yield all evaluations before the watermark, by time and then in order of registration."""
-        if watermark == NEVER:
+        if watermark == DISTANT_PAST:
             return
         for query in [*self.queries]:
             self._begin(query, watermark)
@@ -151,7 +150,9 @@ class Engine:
         if seen and min(seen) < watermark:
             query.begin(min(seen))
 
-    def _evaluate_due(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
+    def _evaluate_due(
+        self, due: Callable[[ContinuousQuery], int | None], until: int = DISTANT_FUTURE
+    ) -> Iterator[Result]:
         """Yield the results of all evaluations before `until`, by time and then in order of registration.
 
         Evaluations of one instant share their requests: all are prepared, then all sources are asked together.

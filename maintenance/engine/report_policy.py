@@ -7,8 +7,9 @@ reports if one of its windows satisfies all of its policies: it closed, it chang
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.held_triples import WindowMove
-from freshkeeper.maintenance.engine.window_content import NEVER, WindowState
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Query, Report
 
 
@@ -21,7 +22,7 @@ class EvaluationClock:
     start: int
     """t0 of the run, from which COMPUTED EVERY counts, in milliseconds"""
     begun: bool = False
-    _period: int = NEVER
+    _period: int = DISTANT_PAST
 
     def begin(self, first: int) -> None:
         """Start with the time of the first element of the query's streams."""

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import DefaultGraph, NamedNode
 
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.held_triples import WindowMove, WindowStore
 from freshkeeper.maintenance.query.model import StreamWindow
 from freshkeeper.maintenance.streams.batch import TimedElements
-
-NEVER = -(2**62)
-FOREVER = 2**62
 
 
 @dataclass(eq=False)
@@ -29,7 +27,7 @@ class WindowState(ABC):
     """t0 in milliseconds"""
     store: WindowStore
     """the triples, in the window's graph"""
-    last_move: int = NEVER
+    last_move: int = DISTANT_PAST
     """the time of the last move"""
     _pending: deque[TimedElements] = field(default_factory=deque)
 
@@ -65,14 +63,14 @@ class WindowState(ABC):
     def expiry(self, time: int) -> int:
         """Return the first time at which an element of this time has left the window."""
         del time
-        return FOREVER
+        return DISTANT_FUTURE
 
     @property
     def empty(self) -> bool:
         """True if the window holds nothing and no element is queued."""
         return not len(self.store) and not self._pending
 
-    def _take_queued(self, until: int, oldest: int = NEVER) -> None:
+    def _take_queued(self, until: int, oldest: int = DISTANT_PAST) -> None:
         """Move queued elements with oldest <= time < until into the window; drop older ones."""
         while self._pending and self._pending[0].times[0] < until:
             batch = self._pending.popleft()

@@ -3,8 +3,9 @@
 from functools import cached_property
 
 from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.held_triples import NO_MOVE, QuadWindowStore, WindowMove, WindowStore
-from freshkeeper.maintenance.engine.window_content import NEVER, WindowState, graph_of
+from freshkeeper.maintenance.engine.window_content import WindowState, graph_of
 from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 
@@ -22,7 +23,7 @@ class TimeWindow(WindowState):
 
     def begin(self, first: int) -> None:
         """Place the first move at the first t_k = t0 + k·β, k ≥ 1, at or after the first element."""
-        if self.window.step is not None and self.last_move == NEVER:
+        if self.window.step is not None and self.last_move == DISTANT_PAST:
             # -(-a // b) rounds up.
             k = max(1, -(-(first - self.start) // self.window.step))
             self.last_move = self.start + (k - 1) * self.window.step
@@ -31,13 +32,13 @@ class TimeWindow(WindowState):
         if self.window.step is None:
             waiting = super().trigger()
             return None if waiting is None else waiting + self._later
-        return self.last_move + self.window.step if self.last_move != NEVER else None
+        return self.last_move + self.window.step if self.last_move != DISTANT_PAST else None
 
     def reached(self, now: int) -> int | None:
         """Return the window's last own instant at or before `now`, or None if it has moved there already."""
         if self.window.step is None:
             return now
-        if self.last_move == NEVER or now < self.last_move + self.window.step:
+        if self.last_move == DISTANT_PAST or now < self.last_move + self.window.step:
             return None
         return self.start + (now - self.start) // self.window.step * self.window.step
 

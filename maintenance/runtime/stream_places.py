@@ -6,11 +6,11 @@ Elements in windows are in no state. They are read again, from a position that i
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.live.feed import FeedLines, LinkStatus, OnLoss, Position
 from freshkeeper.maintenance.streams.opening import Reception
 
@@ -70,6 +70,6 @@ class StreamPlaces:
                 if window.stream == stream:
                     answered = self._answered.get(query.name)
                     counts = answered is None or window.kind is not WindowKind.TIME or window.range is None
-                    need = NEVER if counts else (answered or 0) - (window.range or 0) - window.lag
+                    need = DISTANT_PAST if counts else (answered or 0) - (window.range or 0) - window.lag
                     since = need if since is None else min(since, need)
-        return NEVER if since is None else since
+        return DISTANT_PAST if since is None else since

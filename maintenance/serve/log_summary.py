@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
-from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.inputs import Inputs
 
 
@@ -43,7 +43,7 @@ class History:
 
     def roll(self, log: ServiceLog, queries: Registrations, inputs: Inputs) -> None:
         """Begin a segment of the log, and remove segments without an element of an open window."""
-        latest = max((one.order.latest for one in inputs), default=NEVER)
+        latest = max((one.order.latest for one in inputs), default=DISTANT_PAST)
         counts = {one.name: self.counts.get(one.name, 0) - one.order.late for one in inputs}
         start = SegmentStart(log.last + 1, latest, counts)
         head = {

@@ -7,8 +7,9 @@ The query is due again when that evaluation is complete; all other queries conti
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.engine import ENDLESS, Engine
+from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.fetching.asking import UnderWay, begin
 
@@ -51,7 +52,9 @@ class OverlappingEngine(Engine):
         """Wait for all pending evaluations and yield their results."""
         yield from self._complete(wait=True)
 
-    def _evaluate_due(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
+    def _evaluate_due(
+        self, due: Callable[[ContinuousQuery], int | None], until: int = DISTANT_FUTURE
+    ) -> Iterator[Result]:
         """Yield results of evaluations before `until`; the sources of one instant get their requests together."""
 
         def due_if_idle(query: ContinuousQuery) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from freshkeeper.maintenance.base.errors import ConfigError, UnknownNameError
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
@@ -22,7 +23,6 @@ from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.streams.event_order import NEVER
 
 
 def as_record(one: RegisteredQuery) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Registrations:
             answered = self.progress(name).answered
             for window in query.query.windows:
                 if answered is None or window.range is None:
-                    since = NEVER
+                    since = DISTANT_PAST
                 elif window.kind is WindowKind.TIME:
                     since = min(since, answered - window.range - window.lag)
                 else:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, UnknownNameError
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import EvaluationObserver
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
@@ -29,7 +30,6 @@ from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations, as_record
 from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
-from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
@@ -182,7 +182,7 @@ class QueryService:
     def watermark(self) -> int | None:
         """The event time up to which all elements are there; None before the first element."""
         found = self.engine.inputs.watermark()
-        return None if found == NEVER else found
+        return None if found == DISTANT_PAST else found
 
     @property
     def late(self) -> int:
@@ -200,7 +200,7 @@ class QueryService:
         link, watermark = self.links.get(name), one.order.watermark
         return {
             "delay_ms": self.streams[name],
-            "watermark": None if watermark == NEVER else watermark,
+            "watermark": None if watermark == DISTANT_PAST else watermark,
             "elements": self._history.counts.get(name, 0),
             "late": one.order.late,
             "idle": one.idle,

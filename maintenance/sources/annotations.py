@@ -13,7 +13,7 @@ from enum import StrEnum
 from pyoxigraph import Literal
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, UNKNOWN
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.query.service_split import Split, body_of, is_open
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select, TriplePattern
@@ -26,7 +26,6 @@ SINGLETON_OF = (
 )
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 OURS = "freshkeeper"
-FOREVER = -UNKNOWN
 TIMELESS = (Minus, Filter, Bind, Select)
 """Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
 MAYBE = f"{OURS}_maybe"
@@ -82,13 +81,13 @@ def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -
     others = [span for n, span in enumerate(spans) if n not in kept]
     since = UNKNOWN if UNKNOWN in begun else max([*begun, *(end for _, end in others if end <= now)], default=UNKNOWN)
     coming = [begin for begin, _ in others if begin > now]
-    until = UNKNOWN if FOREVER in ends else min([*ends, *coming], default=UNKNOWN)
+    until = UNKNOWN if DISTANT_FUTURE in ends else min([*ends, *coming], default=UNKNOWN)
     return Validity(since, until)
 
 
 def _span(row: Bound, told: Sequence[str], now: int) -> tuple[int, int]:
     """Since when and until when a row holds, as far as it is told; a change in the future is no beginning."""
-    since, until = UNKNOWN, FOREVER
+    since, until = UNKNOWN, DISTANT_FUTURE
     for name in told:
         term = row.get(name)
         at = instant_of(term.value) if isinstance(term, Literal) else None

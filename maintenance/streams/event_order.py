@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.errors import TimeError
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.streams.batch import Batch, TimedElements
 
-NEVER = -(2**62)
 LATEST = 2**62 - 1
 """The last time that arithmetic can represent; tighter limits are the reader's business."""
 EMPTY = Batch((), ())
@@ -24,17 +24,17 @@ class EventOrder:
     """The order in time of one stream."""
 
     delay: int = 0
-    latest: int = NEVER
+    latest: int = DISTANT_PAST
     late: int = 0
     first: int | None = None
     """the earliest time so far, handed on or waiting"""
-    _passed: int = NEVER
+    _passed: int = DISTANT_PAST
     _waiting: TimedElements = EMPTY
 
     @property
     def watermark(self) -> int:
         """The instant before which elements are late."""
-        if self.latest == NEVER:
+        if self.latest == DISTANT_PAST:
             return self._passed
         return max(self._passed, self.latest - self.delay)
 

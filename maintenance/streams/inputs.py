@@ -6,8 +6,9 @@ from queue import Empty, Queue
 from threading import Event, Thread
 
 from freshkeeper.maintenance.base.durations import to_iso
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
-from freshkeeper.maintenance.streams.event_order import EMPTY, NEVER, EventOrder
+from freshkeeper.maintenance.streams.event_order import EMPTY, EventOrder
 from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
 
@@ -172,7 +173,7 @@ class Inputs:
         elif any(one.idle for one in self.inputs):
             passed = max(one.order.watermark for one in self.inputs)
         else:
-            return NEVER
+            return DISTANT_PAST
         passed = self._reached(passed)
         for one in self.inputs:
             if one.idle:
@@ -187,7 +188,7 @@ class Inputs:
     @property
     def latest(self) -> int:
         """The time of the last element of all streams."""
-        return self._reached(max((one.order.latest for one in self.inputs), default=NEVER))
+        return self._reached(max((one.order.latest for one in self.inputs), default=DISTANT_PAST))
 
     def _reached(self, instant: int) -> int:
         """Return how far time passes on the way to an instant: not over a gap without elements of any stream."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints, grown, spread
 from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.cache.view.changes import Beliefs, Evidence
 from freshkeeper.maintenance.cache.view.dumpable import Dumped
 from freshkeeper.maintenance.cache.view.rates import paired, reaching, span
@@ -20,8 +21,6 @@ from freshkeeper.policies.base import NEVER, Knowledge
 BEFORE = NEVER + 1
 """The last change of an SR that has not changed as far back as is known: no copy is older, only a missing one is."""
 
-FOREVER = 2**62
-"""The next change of an SR that is not known to change again."""
 
 STRANGER = -1
 """The number of a slot that the model knows nothing of; as an index it means the last row, which stands for `never`."""
@@ -92,8 +91,8 @@ class FixedSchedule(Numbered):
         """`interval` and `phase` in ms by SR number, `numbers` the number of each key (default: keys are numbers)."""
         interval, phase = np.asarray(interval, np.int64), np.asarray(phase, np.int64)
         check_schedule(interval, phase)
-        # The row for strangers: its one change before any fetch is BEFORE, its next one FOREVER.
-        self._interval = np.append(interval, FOREVER - BEFORE)
+        # The row for strangers: its one change before any fetch is BEFORE, its next one DISTANT_FUTURE.
+        self._interval = np.append(interval, DISTANT_FUTURE - BEFORE)
         self._phase = np.append(phase, BEFORE)
         self._numbering = Numbering(interval.size, numbers)
 
@@ -210,7 +209,7 @@ class RecordedChanges(Numbered):
         return self._last[:-1].copy()
 
     def next_change(self, now: int) -> Ints:
-        """The first change of each SR strictly after `now`, by SR number; FOREVER where there is none."""
+        """The first change of each SR strictly after `now`, by SR number; DISTANT_FUTURE where there is none."""
         self._advance(now)
         return self._next[:-1].copy()
 
@@ -230,13 +229,13 @@ class RecordedChanges(Numbered):
         return Beliefs(refreshed.astype(np.float64), kept.astype(np.float64), change)
 
     def _successors(self) -> tuple[Ints, Ints]:
-        """For each change the next one of the same SR, and for each SR its first one; FOREVER where there is none."""
+        """Return for each change the next one of the same SR, and for each SR its first one, or DISTANT_FUTURE."""
         by_sr = np.lexsort((self._t, self._sr))
         sr, t = self._sr[by_sr], self._t[by_sr]
         same = sr[1:] == sr[:-1]
-        after = np.full(sr.size, FOREVER, np.int64)
+        after = np.full(sr.size, DISTANT_FUTURE, np.int64)
         after[by_sr[:-1][same]] = t[1:][same]
-        first = np.full(self._srs + 1, FOREVER, np.int64)
+        first = np.full(self._srs + 1, DISTANT_FUTURE, np.int64)
         leads = np.flatnonzero(np.append(True, ~same)[: sr.size])
         first[sr[leads]] = t[leads]
         return after, first

@@ -3,8 +3,8 @@
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows
-from freshkeeper.maintenance.engine.native.interval_rows import FAR
 from freshkeeper.maintenance.engine.native.segments import Intervals, distinct_intervals, segments
 
 
@@ -28,7 +28,7 @@ def group_intervals(groups: GroupRows, found: Intervals, begin: int) -> Interval
         parts.append(each.with_rows(each.rows[:-1]))
         weights.append(_weights(n, 1 + len(counts), len(each)))
     if not groups.grouping.keys:
-        parts.append(Intervals(np.empty((0, 1), np.int64), np.array([begin]), np.array([FAR])))
+        parts.append(Intervals(np.empty((0, 1), np.int64), np.array([begin]), np.array([DISTANT_FUTURE])))
         weights.append(_weights(0, 1 + len(counts), 1))
     return _rows(groups, _concatenated(parts), np.concatenate(weights, axis=1))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, PartialSolutions
-from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRows
+from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.engine.native.join_inputs import Bindings, WindowInput
 
 SINCE, UNTIL = " since", " until"
@@ -52,7 +53,7 @@ class IntervalJoin(DeltaJoin):
 
     def until(self, members: Ints) -> Ints:
         """Return when the solutions of these rows end."""
-        found = np.full(members.shape[1], FAR)
+        found = np.full(members.shape[1], DISTANT_FUTURE)
         for one, rows in zip(self.windows, members, strict=True):
             np.minimum(found, one.rows.until[rows], out=found)
         return found

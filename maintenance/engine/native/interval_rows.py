@@ -1,7 +1,7 @@
 """The triples of a window as rows that hold during [since, until), in evaluations of a batch counted from 0.
 
 A row that is in the window when the batch begins has since -1; one that is in it after the last evaluation has until
-FAR. A join over such rows finds the solutions of all evaluations of the batch at once.
+DISTANT_FUTURE. A join over such rows finds the solutions of all evaluations of the batch at once.
 """
 
 from dataclasses import dataclass, field
@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ints, grown
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.native import slot_kernels
 from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots, column
-
-FAR = 2**62
-"""After the last evaluation of any batch."""
 
 
 @dataclass(eq=False)
@@ -32,7 +30,7 @@ class IntervalRows(TripleSlots):
 
     def release(self) -> None:
         """Free the rows that ended during the last batch."""
-        over = self.until[self.held_rows] < FAR
+        over = self.until[self.held_rows] < DISTANT_FUTURE
         gone, self.held_rows = self.held_rows[over], self.held_rows[~over]
         if not gone.size:
             return
@@ -71,7 +69,7 @@ class IntervalRows(TripleSlots):
         found = np.zeros(count, bool)
         found[self.since[self.added]] = True
         ends = self.until[self.held_rows]
-        found[ends[ends < FAR]] = True
+        found[ends[ends < DISTANT_FUTURE]] = True
         return found
 
     def _make_room(self, more: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, IdTriples, TemplateTriples
 from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.engine.native.columns import columns_of
@@ -19,7 +20,6 @@ from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluato
 from freshkeeper.maintenance.engine.native.id_rows import IdRows, stacked
 from freshkeeper.maintenance.engine.native.interval_groups import group_intervals
 from freshkeeper.maintenance.engine.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
-from freshkeeper.maintenance.engine.native.interval_rows import FAR
 from freshkeeper.maintenance.engine.native.join_inputs import Relation
 from freshkeeper.maintenance.engine.native.moving_window import EMPTY, MovingWindow
 from freshkeeper.maintenance.engine.native.native_plan import NativePlan, Terms
@@ -138,7 +138,7 @@ class MovingAnswers:
             since.append(kept.bound[SINCE])
             until.append(kept.bound[UNTIL])
         found = Intervals(np.concatenate(values, axis=1), np.concatenate(since), np.concatenate(until))
-        last = found.until >= FAR
+        last = found.until >= DISTANT_FUTURE
         self._values, self._members = found.rows[:, last], np.concatenate(members, axis=1)[:, last]
         return found
 

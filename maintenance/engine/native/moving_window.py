@@ -6,9 +6,9 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRows
-from freshkeeper.maintenance.engine.window_content import NEVER
+from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 EMPTY: Ints = np.empty(0, np.int64)
@@ -28,7 +28,7 @@ class MovingWindow:
     _closes: Ints = field(default_factory=lambda: EMPTY)
     _ring: Ints = field(default_factory=lambda: EMPTY)
     """times of the last elements, in a count window"""
-    _moved: int = NEVER
+    _moved: int = DISTANT_PAST
 
     @property
     def counts(self) -> bool:
@@ -116,14 +116,14 @@ class MovingWindow:
     def _until(self, latest: Ints, ticks: Ints, places: Ints) -> Ints:
         """Return the first evaluation at which an arrival is no longer held."""
         if self.window.kind is WindowKind.ALL:
-            return np.full(latest.size, FAR)
+            return np.full(latest.size, DISTANT_FUTURE)
         if self.counts:
             # An arrival leaves with the move that takes in the element `range` after it.
             move = (latest + (self.window.range or 0)) // self.step - self.seen // self.step
-            known = np.append(places, FAR)
+            known = np.append(places, DISTANT_FUTURE)
             return known[np.minimum(move, places.size)]
         found = np.searchsorted(ticks, latest + (self.window.range or 0) + self.later)
-        return np.where(found < ticks.size, found, FAR)
+        return np.where(found < ticks.size, found, DISTANT_FUTURE)
 
     def _note_bounds(self, ticks: Ints, places: Ints, came: Columns | None) -> None:
         window, times = self.window, EMPTY if came is None else came.times

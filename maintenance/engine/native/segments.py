@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.native.id_rows import number_columns
-from freshkeeper.maintenance.engine.native.interval_rows import FAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def segments(found: Intervals, weights: Ints) -> Segments:
     numbers, _ = number_columns(found.rows)
     # Every interval adds its weight at `since` and subtracts it at `until`. Sorted by row and time, the running sums
     # within a row are its totals.
-    ending = np.flatnonzero(found.until < FAR)
+    ending = np.flatnonzero(found.until < DISTANT_FUTURE)
     places = np.concatenate([np.arange(len(found)), ending])
     ticks = np.concatenate([found.since, found.until[ending]])
     added = np.concatenate([weights, -weights[:, ending]], axis=1)
@@ -74,8 +74,8 @@ def segments(found: Intervals, weights: Ints) -> Segments:
     heads = np.flatnonzero(other[starts])
     before = np.repeat(running[:, heads] - change[:, heads], np.diff(np.append(heads, starts.size)), axis=1)
     since = ticks[starts]
-    until = np.append(since[1:], FAR)
-    until[np.append(heads[1:], starts.size) - 1] = FAR
+    until = np.append(since[1:], DISTANT_FUTURE)
+    until[np.append(heads[1:], starts.size) - 1] = DISTANT_FUTURE
     return Segments(places[starts], since, until, running - before, change)
 
 

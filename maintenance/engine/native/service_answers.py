@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
@@ -22,7 +23,7 @@ from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 from freshkeeper.maintenance.engine.r2s import AnswerBag
 from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.window_content import FOREVER, NEVER, WindowState
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.fetching.asking import Asking
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.policies import base
@@ -100,7 +101,7 @@ class NativeService:
         sure[known] = join.wholes[place[known]]
         sn, sr = manager.graph.edges_of(sns)
         refreshed = join.refreshed[sr]
-        age = np.full(sns.size, NEVER)
+        age = np.full(sns.size, DISTANT_PAST)
         held = refreshed != base.NEVER
         np.maximum.at(age, np.searchsorted(sns, sn[held]), now - refreshed[held])
         return sure, age
@@ -225,11 +226,11 @@ class NativeServiceAnswers(NativeAnswers):
 
     def _until(self, rows: Ints) -> Ints:
         """Return when each solution ends: with the first of its triples to leave a window."""
-        found = np.full(rows.size, FOREVER, np.int64)
+        found = np.full(rows.size, DISTANT_FUTURE, np.int64)
         contents: dict[int, WindowState] = {id(content.store): content for content in self.contents}
         for held, slots in zip(self.table.holders, self.table.slots, strict=True):
             lasts = contents[id(held)].expiry(0)
-            if lasts != FOREVER:
+            if lasts != DISTANT_FUTURE:
                 found = np.minimum(found, held.latest[slots[rows]] + lasts)
         return found
 
@@ -266,7 +267,7 @@ class NativeServiceAnswers(NativeAnswers):
 
     def _freshness(self, now: int, srs: Ints) -> tuple[Floats, Ints]:
         """Return freshness and age of answers made of these entries, one row per pattern."""
-        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], NEVER)
+        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], DISTANT_PAST)
         for service, each in zip(self.services, srs, strict=True):
             join = service.service.view.evaluation.join
             sure, age = sure * join.copies[each], np.maximum(age, ages(now, join.refreshed[each]))
@@ -293,7 +294,7 @@ class NativeServiceAnswers(NativeAnswers):
 def ages(now: int, refreshed: Ints) -> Ints:
     """Return the ages of copies; NEVER for entries that were never fetched."""
     # Clamped: now - NEVER could overflow, in the branch that np.where discards.
-    return np.where(refreshed == base.NEVER, NEVER, now - np.maximum(refreshed, base.NEVER // 2))
+    return np.where(refreshed == base.NEVER, DISTANT_PAST, now - np.maximum(refreshed, base.NEVER // 2))
 
 
 def _merged(left: dict[str, Ints], right: Mapping[str, Ints]) -> tuple[Bools | None, dict[str, Ints]]:

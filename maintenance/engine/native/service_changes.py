@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Floats, Ints, spread
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
@@ -22,7 +23,7 @@ from freshkeeper.maintenance.engine.native.service_answers import NativeService,
 from freshkeeper.maintenance.engine.native.view_columns import ViewChanges
 from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 from freshkeeper.maintenance.engine.r2s import AnswerBag
-from freshkeeper.maintenance.engine.window_content import FOREVER, WindowState
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Operator
 
 SPREAD = np.int64(-7046029254386353131)
@@ -68,7 +69,7 @@ class ServiceChanges(NativeServiceAnswers):
         self._drop(noted[-1])
 
     def _demand_candidates(self, now: int) -> Ints:
-        if all(content.expiry(0) == FOREVER for content in self.contents):
+        if all(content.expiry(0) == DISTANT_FUTURE for content in self.contents):
             return self.solutions.rows.numbers
         overdue = self._overdue.at(now, self.solutions.rows.there)
         touched: Ints = np.unique(np.concatenate([NO_INTS, *self.solutions.touched, overdue]))
@@ -110,7 +111,7 @@ class ServiceChanges(NativeServiceAnswers):
     def _previous_freshness(self, srs: Ints) -> tuple[Floats, Ints]:
         """Return what `_sure` returned at the last evaluation."""
         now, views = self._last or (0, [(np.empty(0), NO_INTS)] * len(self.services))
-        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
+        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], DISTANT_PAST)
         for (copies, refreshed), each in zip(views, srs, strict=True):
             sure, age = sure * copies[each], np.maximum(age, ages(now, refreshed[each]))
         return sure, age

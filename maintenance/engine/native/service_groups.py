@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.id_rows import IdRows, bag_difference
 from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.engine.r2s import AnswerBag
-from freshkeeper.maintenance.engine.window_content import NEVER
 from freshkeeper.maintenance.query.model import Operator
 
 
@@ -27,7 +27,7 @@ class ServiceGroups(NativeServiceAnswers):
         found = self._joined(np.arange(self.table.size))
         assert self._groups is not None
         rows, members = self._groups.rows(found.output), self._groups.members(found.output)
-        sure, age = np.ones(rows.shape[1]), np.full(rows.shape[1], NEVER)
+        sure, age = np.ones(rows.shape[1]), np.full(rows.shape[1], DISTANT_PAST)
         for service in self.services:
             sn = np.where(members >= 0, service.notes[1][found.solutions[members]] if found.solutions.size else -1, -1)
             one_sure, one_age = self._freshness_from(service, now, sn)
@@ -53,7 +53,7 @@ class ServiceGroups(NativeServiceAnswers):
         slots = service.notes[1]
         each = np.unique(slots[slots >= 0])
         sure, age = service.key_freshness(now, each)
-        least, oldest = float(np.prod(sure)), int(age.max(initial=NEVER))
+        least, oldest = float(np.prod(sure)), int(age.max(initial=DISTANT_PAST))
         if not names or not set(grouping.keys) >= set(names) or not each.size:
             return np.full(sn.size, least), np.full(sn.size, oldest)
         place = np.searchsorted(each, np.maximum(sn, each[0]))

@@ -8,10 +8,11 @@ same element; a query that is registered later starts with an empty window of it
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
-from freshkeeper.maintenance.engine.window_content import NEVER, WindowState
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.engine.window_kinds import TimeWindow, window_state
 from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
@@ -26,7 +27,7 @@ class SharedWindowState:
 
     content: TimeWindow
     last: WindowMove = NO_MOVE
-    before: int = NEVER
+    before: int = DISTANT_PAST
     """the time of the move before the last one"""
     last_batch: TimedElements | None = None
     """the last batch of elements, which every query receives"""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.cache.evaluation import Answer, Decision, Evaluation, Prospect
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.evaluator import TermRow
@@ -19,7 +20,6 @@ from freshkeeper.maintenance.engine.service_join.edge_refreshes import (
 )
 from freshkeeper.maintenance.engine.service_join.values import has_blank_node
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
-from freshkeeper.maintenance.engine.window_content import NEVER
 from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import EntryId
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, PatternSource
@@ -209,7 +209,7 @@ class ServiceView:
                     # leaves it when it leaves its own window, but never place it in the future.
                     end = min(now, max(mapping.expiry - span, now - span + 1)) + span
                     until[identity] = end
-                    if fed.get(identity, NEVER) < end:
+                    if fed.get(identity, DISTANT_PAST) < end:
                         new.append((end - span, mapping.sn, identity))
             manager.content.remove(fed.keys() - until.keys())
             self._reported[user] = until

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table, Term, TermRow
 from freshkeeper.maintenance.engine.functions import latest_time
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.engine.window_content import FOREVER, WindowState
+from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
@@ -45,7 +46,7 @@ class WindowTriplePattern:
         terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
         found = [c.expiry(at) for c in self.contents if (at := latest_time(c, *terms)) is not None]
         # The pattern holds as long as any of its windows has the triple.
-        return max(found, default=FOREVER)
+        return max(found, default=DISTANT_FUTURE)
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class WindowPart:
             # SPARQL solutions are a bag. Pad the identity of repeated rows so that each remains a mapping of its own.
             copy = seen[row] = seen.get(row, 0) + 1
             bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
-            expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
+            expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=DISTANT_FUTURE)
             found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
         return WindowMappings(found, table.variables, unbound)
 

@@ -21,12 +21,11 @@ from typing import TypeAlias
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.sources.annotations import TMP, instant_of
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.sources.fragments.vocabulary import RDF, XSD
 
-BEGINNING, END = -(2**62), 2**62
-"""For triples without a stated begin or end."""
 EXPIRATION, INTERVAL = NamedNode(f"{TMP}expiration"), NamedNode(f"{TMP}interval")
 INITIAL, FINAL = NamedNode(f"{TMP}initial"), NamedNode(f"{TMP}final")
 FLAT_INITIAL, FLAT_FINAL = NamedNode(f"{TMP}intervalInitial"), NamedNode(f"{TMP}intervalFinal")
@@ -62,8 +61,8 @@ class TimedTriple:
     """A triple that holds from `since` until before `until`, in milliseconds since 1970."""
 
     triple: Triple
-    since: int = BEGINNING
-    until: int = END
+    since: int = DISTANT_PAST
+    until: int = DISTANT_FUTURE
 
 
 @dataclass(frozen=True)
@@ -308,13 +307,13 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
             if at is None:
                 odd.append(f"{quad.object} is not a date and time")
             flat = quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
-            never = END if quad.predicate in (INITIAL, FLAT_INITIAL) else BEGINNING
+            never = DISTANT_FUTURE if quad.predicate in (INITIAL, FLAT_INITIAL) else DISTANT_PAST
             times.setdefault((quad.subject, quad.predicate), []).append(never if at is None else at + flat)
     found = dict[object, list[tuple[int, int]]]()
     for quad in quads:
         begins, ends = (times.get((quad.object, each)) for each in (INITIAL, FINAL))
         if quad.predicate == INTERVAL and (begins or ends):
-            found.setdefault(quad.subject, []).append((max(begins or [BEGINNING]), min(ends or [END])))
+            found.setdefault(quad.subject, []).append((max(begins or [DISTANT_PAST]), min(ends or [DISTANT_FUTURE])))
     for mark in dict.fromkeys(mark for mark, each in times if each in (FLAT_INITIAL, FLAT_FINAL)):
         begins, ends = (sorted(times.get((mark, each), [])) for each in (FLAT_INITIAL, FLAT_FINAL))
         intervals = found.setdefault(mark, [])
@@ -323,13 +322,13 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
         else:
             intervals.append(_common(begins, ends))
     for mark, until in ((mark, min(ats)) for (mark, each), ats in times.items() if each == EXPIRATION):
-        found[mark] = [(since, min(until, end)) for since, end in found.get(mark, [(BEGINNING, END)])]
+        found[mark] = [(since, min(until, end)) for since, end in found.get(mark, [(DISTANT_PAST, DISTANT_FUTURE)])]
     return found, odd
 
 
 def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
     """Return the intersection of all intervals."""
-    return max(begins, default=BEGINNING), min(ends, default=END)
+    return max(begins, default=DISTANT_PAST), min(ends, default=DISTANT_FUTURE)
 
 
 def date_literal(at: int) -> Literal:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, InputLostError, nearest
-from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 Position: TypeAlias = Mapping[str, int | str]
@@ -283,7 +283,7 @@ class FeedLines(TimedLines):
             if received.text:
                 yield received.text, line
                 line += received.text.count(b"\n")
-            latest = NEVER
+            latest = DISTANT_PAST
             if self.steps.latest is not None:
                 latest = self.steps.latest
             self.trail.add(before, latest, received.position)

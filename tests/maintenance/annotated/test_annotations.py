@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.annotated.page_writer import PagePosition
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
-    BEGINNING,
     EXPIRATION,
     FLAT_FINAL,
     FLAT_INITIAL,
@@ -46,7 +46,7 @@ def test_elements_are_read_as_they_were_written_beside_triples_without_a_time(
     plain = Quad(NamedNode("http://e/t"), NamedNode("http://e/p1"), Literal("plain"))
     read = read_elements([plain, *written(elements, style)], style, address)
     begins = style.timing is not TimeEncoding.EXPIRATION
-    expected = {TimedTriple(held.triple, held.since if begins else BEGINNING, held.until) for held in elements}
+    expected = {TimedTriple(held.triple, held.since if begins else DISTANT_PAST, held.until) for held in elements}
     assert set(read.elements) == expected
     assert read.plain == [plain]
     assert not read.odd

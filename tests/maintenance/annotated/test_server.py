@@ -14,7 +14,8 @@ from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer, negotiated
 from freshkeeper.maintenance.annotated.http_listener import MAX_HEAD_BYTES
-from freshkeeper.maintenance.annotated.served_data import FOREVER, StaticData
+from freshkeeper.maintenance.annotated.served_data import StaticData
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
@@ -179,7 +180,7 @@ def test_what_is_no_request_ends_its_connection(sent: bytes, status: bytes, site
 
 
 def test_data_that_does_not_change_never_ends() -> None:
-    assert StaticData(quads(1)).until(QuadPattern(), 0) == FOREVER
+    assert StaticData(quads(1)).until(QuadPattern(), 0) == DISTANT_FUTURE
 
 
 def test_a_format_that_cannot_say_it_is_not_acceptable() -> None:

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terms import text_of
 
+from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch, Stream
-from freshkeeper.maintenance.streams.event_order import NEVER, EventOrder
+from freshkeeper.maintenance.streams.event_order import EventOrder
 from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
@@ -113,7 +114,7 @@ def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_lat
 
 def one_by_one(arrivals: list[list[int]], delay: int) -> tuple[list[list[tuple[int, int]]], int]:
     """The order as its definition says it: (time, number) in order, how many came too late."""
-    latest, waiting, handed, late, number = NEVER, [], [], 0, 0
+    latest, waiting, handed, late, number = DISTANT_PAST, [], [], 0, 0
     for times in arrivals:
         for time in times:
             if time < latest - delay:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
-from freshkeeper.maintenance.cache.view.schedule import BEFORE, FOREVER, FixedSchedule, RecordedChanges
+from freshkeeper.maintenance.cache.view.schedule import BEFORE, FixedSchedule, RecordedChanges
 from freshkeeper.policies.base import NEVER
 
 Model = TypeVar("Model", bound=ChangeModel)
@@ -146,7 +147,7 @@ def test_last_and_next_follow_now() -> None:
     assert trace.last_change(5).tolist() == [BEFORE, BEFORE]
     assert trace.next_change(5).tolist() == [10, 20]
     assert trace.last_change(30).tolist() == [30, 20]
-    assert trace.next_change(30).tolist() == [40, FOREVER]
+    assert trace.next_change(30).tolist() == [40, DISTANT_FUTURE]
 
 
 def test_time_may_go_back() -> None:
