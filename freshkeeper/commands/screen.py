@@ -40,7 +40,7 @@ def teller(log: str) -> Callable[[str], None]:
     from freshkeeper.maintenance.observe import logs
 
     logs.start(log)
-    return lambda message: logs.tell(logging.INFO, "news", said=message)
+    return lambda message: logs.log_event(logging.INFO, "news", said=message)
 
 
 def print_json(data: Any) -> None:

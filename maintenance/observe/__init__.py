@@ -1,1 +1,1 @@
-"""What is seen from outside while a query runs: metrics and logs."""
+"""Monitoring of a running query: metrics, logs and traces."""

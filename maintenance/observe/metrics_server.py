@@ -1,4 +1,4 @@
-"""What a monitor may ask a run: /metrics, and whether it is alive and ready; every other path is none of ours."""
+"""The HTTP server of a run for monitoring: /metrics, /healthz and /readyz."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -16,15 +16,16 @@ PATHS = ("/metrics", "/healthz", "/readyz")
 
 
 class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *given: object) -> None:
-        """Who asks is nobody's business."""
+    def log_message(self, format: str, *values: object) -> None:
+        """Suppress the access log."""
 
 
 class MetricsServer:
-    """Answers until it is closed."""
+    """A server in a thread of its own, until it is closed."""
 
     def __init__(self, registry: CollectorRegistry, links: Links, port: int, address: str) -> None:
-        self._registry, self._links = registry, links
+        self._registry = registry
+        self._links = links
         try:
             self._server: WSGIServer = make_server(address, port, self._answer, handler_class=_Quiet)
         except OSError as error:
@@ -34,11 +35,11 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that it has, also where it was to take any."""
+        """The port that is open, also if any free one was requested."""
         return int(self._server.server_port)
 
     def close(self) -> None:
-        """Give the port back, and wait until the thread has ended."""
+        """Close the port and wait until the thread has ended."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -46,14 +47,16 @@ class MetricsServer:
     def _answer(self, request: dict[str, object], start: Started) -> Iterable[bytes]:
         status, kind, body = self._response(str(request["PATH_INFO"]), str(request["REQUEST_METHOD"]))
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
-        return [body if request["REQUEST_METHOD"] != "HEAD" else b""]
+        if request["REQUEST_METHOD"] == "HEAD":
+            return [b""]
+        return [body]
 
     def _response(self, path: str, method: str) -> tuple[str, str, bytes]:
         plain = "text/plain; charset=utf-8"
         if path not in PATHS:
-            return "404 Not Found", plain, f"there is nothing here: ask {', '.join(PATHS)}\n".encode()
+            return "404 Not Found", plain, f"not found; the paths are {', '.join(PATHS)}\n".encode()
         if method not in ("GET", "HEAD"):
-            return "405 Method Not Allowed", plain, b"ask with GET\n"
+            return "405 Method Not Allowed", plain, b"use GET\n"
         if path == "/metrics":
             return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         away = {name: one.failure or "not connected yet" for name, one in self._links().items() if not one.connected}

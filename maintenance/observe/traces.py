@@ -1,8 +1,8 @@
 """Traces for OpenTelemetry: a span for each evaluation and each request, sent by OTLP over HTTP; the extra `telemetry`.
 
-All of one instant is one trace, whose id is made of the instant: evaluations overlap, and requests end when they want.
-The requests of an instant are children of its first evaluation. Requests to a service are traces of their own, or part
-of the caller's, who says so in `traceparent`.
+Spans of one instant are one trace, whose id is a hash of the instant: evaluations overlap, and requests may end after
+them. The requests of an instant are children of its first evaluation. Requests to a service are traces of their own, or
+part of the caller's, given by `traceparent`.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Tracer
 
-MOST = 10_000
-"""Evaluations that may be under way, or whose requests may still come."""
-PATIENCE = 5
-"""Seconds for the collector to take what is sent."""
+MAX_OPEN_EVALUATIONS = 10_000
+"""Evaluations that are running, or may still have requests; older ones are dropped."""
+EXPORT_TIMEOUT_S = 5
+"""Seconds for the collector to accept spans."""
 
 
 class Traces:
-    """Sends spans to one collector until it is closed."""
+    """An exporter of spans to one collector, until it is closed."""
 
     def __init__(self, address: str, name: str = "freshkeeper") -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -40,7 +40,7 @@ class Traces:
 
         if not address.startswith(("http://", "https://")):
             raise ConfigError(f"traces: {shown(address)!r} is no collector: write http://host:4318")
-        exporter = OTLPSpanExporter(f"{address.rstrip('/')}/v1/traces", timeout=PATIENCE)
+        exporter = OTLPSpanExporter(f"{address.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT_S)
         self._ids = threading.local()
         ids = RandomIdGenerator()
         vars(ids)["generate_trace_id"] = self._trace_id
@@ -55,20 +55,22 @@ class Traces:
         self._lock = threading.Lock()
 
     def begun(self, query: str, t: int) -> None:
-        """An evaluation has begun."""
+        """Start the span of an evaluation."""
         from opentelemetry.trace import set_span_in_context
 
-        told: dict[str, Any] = {"freshkeeper.query": query, "freshkeeper.instant": t}
+        attributes: dict[str, Any] = {"freshkeeper.query": query, "freshkeeper.instant": t}
         with self._lock:
-            span = self._tracer.start_span(f"evaluate {query}".rstrip(), self._of(t), attributes=told)
+            span = self._tracer.start_span(f"evaluate {query}".rstrip(), self._context_of(t), attributes=attributes)
             self._begun[query, t] = span
             self._first.setdefault(t, set_span_in_context(span))
-            for kept in (self._begun, self._first):
-                if len(kept) > MOST:
-                    kept.pop(next(iter(kept)))  # type: ignore[call-overload]
+            # the oldest entries come first
+            if len(self._begun) > MAX_OPEN_EVALUATIONS:
+                self._begun.pop(next(iter(self._begun)))
+            if len(self._first) > MAX_OPEN_EVALUATIONS:
+                self._first.pop(next(iter(self._first)))
 
     def ended(self, query: str, t: int, failed: bool) -> None:
-        """The span of a query's evaluation ends, marked where it failed."""
+        """End the span of an evaluation, marked as an error if it failed."""
         from opentelemetry.trace import StatusCode
 
         with self._lock:
@@ -79,40 +81,42 @@ class Traces:
             span.end()
 
     def follow(self, sources: Mapping[str, Source]) -> None:
-        """The requests to these sources, from now on."""
+        """Trace the requests to these sources from now on."""
         for name, source in sources.items():
             dispatcher = source.transport.dispatcher
             if dispatcher is not None:
                 dispatcher.traced = partial(self._requested, shown(name))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
     def _requested(self, source: str, t: int, began: int, keys: int, failure: str) -> None:
         from opentelemetry.trace import SpanKind, StatusCode
 
-        told: dict[str, Any] = {"freshkeeper.source": source, "freshkeeper.instant": t, "freshkeeper.keys": keys}
+        attributes: dict[str, Any] = {"freshkeeper.source": source, "freshkeeper.instant": t, "freshkeeper.keys": keys}
         with self._lock:
-            parent = self._first.get(t) or self._of(t)
+            parent = self._first.get(t) or self._context_of(t)
         span = self._tracer.start_span(
-            f"request {source}", parent, SpanKind.CLIENT, attributes=told, start_time=began
-        )  # fmt: skip
+            f"request {source}", parent, SpanKind.CLIENT, attributes=attributes, start_time=began
+        )
         if failure:
             span.set_status(StatusCode.ERROR, failure)
         span.end()
 
-    def _of(self, t: int) -> "Context":
-        """The trace of an instant, for the next span of this thread."""
+    def _context_of(self, t: int) -> "Context":
+        """Return a context for the next span of this thread, in the trace of an instant."""
         from opentelemetry.context import Context
 
-        made = hashlib.blake2b(f"{self._salt} {t}".encode(), digest_size=16).digest()
-        self._ids.__dict__["next"] = int.from_bytes(made, "big")
+        digest = hashlib.blake2b(f"{self._salt} {t}".encode(), digest_size=16).digest()
+        self._ids.__dict__["next"] = int.from_bytes(digest, "big")  # `_trace_id` takes it
         return Context()
 
     def _trace_id(self) -> int:
-        found: int | None = self._ids.__dict__.pop("next", None)
-        return random.getrandbits(128) if found is None else found
+        prepared: int | None = self._ids.__dict__.pop("next", None)
+        if prepared is None:
+            return random.getrandbits(128)
+        return prepared
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +128,7 @@ class TracedRequests:
     kinds: tuple[str, ...] = field(default=("http", "websocket"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request within a span."""
+        """Handle one request within a span."""
         if scope["type"] not in self.kinds:
             await self.app(scope, receive, send)
             return
@@ -133,17 +137,18 @@ class TracedRequests:
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         parent = TraceContextTextMapPropagator().extract(headers)
-        method, path = scope.get("method", "WEBSOCKET"), scope["path"]
-        told = {"http.request.method": method, "url.path": path}
-        with self.traces._tracer.start_as_current_span(
-            f"{method} {path.split('/')[1]}", parent, SpanKind.SERVER, attributes=told
-        ) as span:
+        method = scope.get("method", "WEBSOCKET")
+        path = scope["path"]
+        name = f"{method} {path.split('/')[1]}"
+        attributes = {"http.request.method": method, "url.path": path}
+        start_span = self.traces._tracer.start_as_current_span
+        with start_span(name, parent, SpanKind.SERVER, attributes=attributes) as span:
 
-            async def answered(message: Any) -> None:
+            async def send_and_note(message: Any) -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
                     if message["status"] >= 500:
                         span.set_status(StatusCode.ERROR)
                 await send(message)
 
-            await self.app(scope, receive, answered)
+            await self.app(scope, receive, send_and_note)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.base.errors import UnknownNameError
-from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
+from freshkeeper.maintenance.observe.metrics import StreamMetrics
 from freshkeeper.maintenance.outputs.sender import AnswerSender
 from freshkeeper.maintenance.serve.app_context import AppContext
 from freshkeeper.maintenance.serve.connectors.incoming import Incoming
@@ -48,7 +48,7 @@ class Connectors:
             place = config.state / "outputs"
             output = one.open_receiver(place / f"{name}.dead-letters.ndjson")
             outgoing.append(Outgoing(name, service, AnswerSender(output, tell), place, frozenset(one.queries)))
-        context.metrics.registry.register(StreamNumbers(lambda: incoming.links))
+        context.metrics.registry.register(StreamMetrics(lambda: incoming.links))
         context.metrics.registry.register(OutputNumbers(outgoing))
         return cls(service, incoming, outgoing)
 

@@ -33,7 +33,7 @@ def test_answers_are_there_in_order_when_they_count_as_sent(monkeypatch: pytest.
         consumer.close()
     told = [(m.key(), dict(m.headers() or {})["id"], m.value()) for m in found if m.error() is None]
     assert told == [(b"reach", f"reach/{t}".encode(), b'{"t": %d}' % t) for t in (1000, 2000, 3000)]
-    monkeypatch.setattr(kafka_output, "PATIENCE", 0.5)
+    monkeypatch.setattr(kafka_output, "FLUSH_TIMEOUT_S", 0.5)
     with pytest.raises(LostError, match="2 messages wait for the broker"):
         KafkaOutput("kafka://127.0.0.1:1/answers").put(answers(4000, 5000))
 

@@ -52,7 +52,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
         again.feed.stop()
         with pytest.raises(ConfigError, match=r"there is no topic bikes .*; there are: cars"):
             next(open_stream(url.replace("cars", "bikes"), ReadErrors()).batches())
-    monkeypatch.setattr(kafka, "PATIENCE", 0.5)
+    monkeypatch.setattr(kafka, "BROKER_TIMEOUT_S", 0.5)
     with pytest.raises(InputLostError, match=r"the stream kafka://.* cannot be reached"):
         next(open_stream(url, ReadErrors()).batches())
 
