@@ -27,7 +27,7 @@ class Retention:
         for name in tables:
             for file in files(directory / f"{name}.parquet"):
                 parts.setdefault(file.name, []).append(file)
-        sizes = {number: sum(file.stat().st_size for file in part) for number, part in parts.items()}
+        sizes = {number: _bytes_of(part) for number, part in parts.items()}
         total = sum(sizes.values())
         for number in sorted(parts)[:-1]:
             if not self._is_over(parts[number], total):
@@ -41,3 +41,7 @@ class Retention:
         written = max(file.stat().st_mtime for file in part)
         old = self.age is not None and (self.clock() - written) * 1000 > self.age
         return old or (self.largest is not None and size > self.largest)
+
+
+def _bytes_of(part: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in part)

@@ -73,10 +73,11 @@ class JournalRows:
     def audits(self, record: Record, audits: Sequence[Audit]) -> dict[str, Column]:
         """Return a row for each audited answer."""
         rows = len(audits)
+        keys = [audit.sn for audit in audits]
         return self._setting(rows) | {
             "k": np.full(rows, record.k),
             "t_ms": np.full(rows, record.t_ms),
-            "sn": self.sns([audit.sn for audit in audits]),
+            "sn": self.sns(keys),
             "fresh": [audit.fresh for audit in audits],
         }
 
@@ -86,10 +87,14 @@ class JournalRows:
     def _labels(self, refreshes: Refreshes) -> list[str]:
         if not refreshes.kinds.any():  # copies only, as nearly always
             return self.srs(refreshes.keys)
+        # keys of one kind become text together, which is faster, and then take their places again
         kinds = refreshes.kinds.tolist()
-        keys = {kind: [key for of, key in zip(kinds, refreshes.keys, strict=True) if of == kind] for kind in Kind}
-        words = {kind: iter((self.srs if kind == Kind.COPY else self.sns)(found)) for kind, found in keys.items()}
-        return [KIND_PREFIXES[kind] + next(words[kind]) for kind in kinds]
+        texts = {}
+        for kind in Kind:
+            keys = [key for key_kind, key in zip(kinds, refreshes.keys, strict=True) if key_kind == kind]
+            to_text = self.srs if kind == Kind.COPY else self.sns
+            texts[kind] = iter(to_text(keys))
+        return [KIND_PREFIXES[kind] + next(texts[kind]) for kind in kinds]
 
 
 def plain(columns: Mapping[str, Column]) -> dict[str, list[object]]:

@@ -62,9 +62,9 @@ class State:
         self, number: int, name: str, manager: Manager, source: PatternSource, recorded: EvidenceLog
     ) -> StoredView:
         """Add a view of one SERVICE pattern."""
-        kept = StoredView(self.base, number, name, manager, source, recorded)
-        self.views.append(kept)
-        return kept
+        view = StoredView(self.base, number, name, manager, endpoint=source, recorded=recorded)
+        self.views.append(view)
+        return view
 
     def settle(self, first: int = 0) -> None:
         """Restore the budget that views share, and charge evaluations that a crash interrupted; of views from `first`.

@@ -56,12 +56,10 @@ class ViewRows:
         names = terms[:n]
         self._freed = max([0, *(row[-1] or 0 for row in (*sns, *srs))])
         manager = self.manager
-        columns = {
-            "key": terms[2 * n : 2 * n + m],
-            "kind": [row[3] or Kind.COPY for row in srs],
-            "value": terms[2 * n + m :],
-            "refreshed": [NEVER if row[2] is None else row[2] for row in srs],
-        }
+        kinds = [row[3] or Kind.COPY for row in srs]
+        refreshed = [NEVER if row[2] is None else row[2] for row in srs]
+        entries = terms[2 * n : 2 * n + m]
+        columns = {"key": entries, "kind": kinds, "value": terms[2 * n + m :], "refreshed": refreshed}
         manager.view.sns.load(names, [Kind.COPY] * n, _free(sns))
         manager.view.load(columns, _free(srs))
         self.endpoint.edges = {}
