@@ -36,8 +36,8 @@ from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
 from freshkeeper.maintenance.cache.view_writer import ViewWriter
 from freshkeeper.maintenance.cache.window_demand import WindowDemand
-from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Order
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
 from freshkeeper.maintenance.fetching.fetcher import Fetcher
 from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.base import (
@@ -205,9 +205,9 @@ class Manager:
 
     def fetch(self, decision: Decision) -> Refreshes:
         """Fetch what was chosen, pay for it, and put what came into the view."""
-        return finished(self.fetching(decision))
+        return run_until_complete(self.fetching(decision))
 
-    def fetching(self, decision: Decision) -> Waiting[Refreshes]:
+    def fetching(self, decision: Decision) -> Pending[Refreshes]:
         """The same, pausing while requests are on their way."""
         began = self.timer()
         chosen = decision.selection.chosen
@@ -216,7 +216,7 @@ class Manager:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         extra = np.setdiff1d(decision.draws.srs, chosen).tolist()
         wanted = [*plain, *(self.view.srs.keys[slot] for slot in extra)]
-        delivery = yield from self.endpoint.delivering(Order(decision.now, wanted, missed, allowance, edges))
+        delivery = yield from self.endpoint.carry_out(Order(decision.now, wanted, missed, allowance, edges))
         self.ledger.spend(delivery.spent)
         late = self.late.receive(delivery.late, self.demand.k)
         came: tuple[Iterator[Copy | Expanded], ...]

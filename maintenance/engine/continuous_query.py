@@ -30,7 +30,7 @@ from freshkeeper.maintenance.engine.window_dataset import (
     static_quads,
     static_targets,
 )
-from freshkeeper.maintenance.fetching.asking import Asking, ask
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
 from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
@@ -42,7 +42,7 @@ class AnswerSource(Protocol):
     variables: tuple[str, ...]
     errors: int
 
-    def prepare(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> Sequence[FetchJob]:
         """Return the fetch jobs that must finish before `answers` is called."""
         ...
 
@@ -52,7 +52,7 @@ class AnswerSource(Protocol):
 
     def rebuild(
         self, now: int, done: int, evaluator: Evaluator, query_functions: Mapping[str, Function]
-    ) -> Sequence[Asking]:
+    ) -> Sequence[FetchJob]:
         """Restore what depends on the windows at an evaluation that an earlier run answered.
 
         `done` is the last evaluation that was answered. Returns the fetch jobs to run.
@@ -198,10 +198,10 @@ class ContinuousQuery:
 
     def once(self, now: int = 0) -> Result:
         """Evaluate a query without windows, once."""
-        ask(self.answering.prepare(now, self._evaluator, query_functions(self.contents, now)), now)
+        fetch_all(self.answering.prepare(now, self._evaluator, query_functions(self.contents, now)), now)
         return self._answer(now)
 
-    def prepare(self, now: int) -> Sequence[Asking]:
+    def prepare(self, now: int) -> Sequence[FetchJob]:
         """Move the windows to `now`; return the fetch jobs that must finish before `answers` is called."""
         while self._changes:
             self._changes.popleft()()
@@ -222,7 +222,7 @@ class ContinuousQuery:
         return [self._answer(now)] if self._answers else []
 
     def _evaluate(self, now: int) -> Iterator[Result]:
-        ask(self.prepare(now), now)
+        fetch_all(self.prepare(now), now)
         yield from self.answers(now)
 
     def _move(self, content: WindowState, now: int) -> WindowMove:

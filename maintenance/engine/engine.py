@@ -13,7 +13,7 @@ from freshkeeper.maintenance.engine.native.column_lines import as_columns
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.stored_literals import normalised_batch
-from freshkeeper.maintenance.fetching.asking import Asking, ask
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
@@ -159,11 +159,11 @@ class Engine:
         """
         while (next_evaluation := self._next_evaluation(due, until)) is not None:
             now, queries = next_evaluation
-            ask([asking for query in queries for asking in self._prepare(query, now)], now)
+            fetch_all([asking for query in queries for asking in self._prepare(query, now)], now)
             for query in queries:
                 yield from self._answer(query, now)
 
-    def _prepare(self, query: ContinuousQuery, now: int) -> Iterable[Asking]:
+    def _prepare(self, query: ContinuousQuery, now: int) -> Iterable[FetchJob]:
         """Prepare one evaluation and return its fetch jobs."""
         if self.spans is not None:
             self.spans.begun(query.name, now)

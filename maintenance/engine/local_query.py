@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from freshkeeper.maintenance.engine.construct import ConstructTemplate, solutions_text
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness
-from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -34,7 +34,7 @@ class LocalQuery:
             if solutions and self._template:
                 self._text = rewrite_for_pyoxigraph(solutions)
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
         """Return no fetch jobs: there is no SERVICE."""
         del now, evaluator, functions
         return ()
@@ -47,7 +47,9 @@ class LocalQuery:
             return AnswerBag(found.rows)
         return AnswerBag([found] if isinstance(found, bool) else found)
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def rebuild(
+        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
+    ) -> Sequence[FetchJob]:
         """Return no fetch jobs: the dataset is the only state."""
         del now, done, evaluator, functions
         return ()

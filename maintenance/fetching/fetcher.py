@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import (
     NO_FAILURE,
     Copy,
@@ -17,6 +16,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
     Remote,
     failure,
 )
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
 
 
 class Fetcher(Protocol):
@@ -48,7 +48,7 @@ class Fetcher(Protocol):
         """Return the most that an order may have cost of which nobody knows what came."""
         ...
 
-    def delivering(self, order: Order) -> Waiting[Delivery]:
+    def carry_out(self, order: Order) -> Pending[Delivery]:
         """Carry out an order, pausing while its requests are on their way."""
         ...
 
@@ -83,7 +83,7 @@ class RemoteFetcher:
         """Return the whole allowance: the source may have tried again."""
         return order.allowance if math.isfinite(order.allowance) else planned_cost(self, order)
 
-    def delivering(self, order: Order) -> Waiting[Delivery]:
+    def carry_out(self, order: Order) -> Pending[Delivery]:
         yield from ()
         try:
             delivery = self.remote.deliver(order)
@@ -105,7 +105,7 @@ class RemoteFetcher:
 
 def deliver(fetcher: Fetcher, order: Order) -> Delivery:
     """Carry out an order and wait for it."""
-    return finished(fetcher.delivering(order))
+    return run_until_complete(fetcher.carry_out(order))
 
 
 def planned_cost(fetcher: Fetcher, order: Order) -> float:

@@ -16,7 +16,6 @@ from typing import Generic, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import EndpointError
 from freshkeeper.maintenance.base.kinds import Kind
-from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import (
     NO_FAILURE,
@@ -32,6 +31,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
 )
 from freshkeeper.maintenance.fetching.executors import InlineExecutor
 from freshkeeper.maintenance.fetching.fetch_errors import unreadable
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
 from freshkeeper.maintenance.fetching.fetcher import planned_cost
 from freshkeeper.maintenance.fetching.requests import (
     NO_TIME,
@@ -123,9 +123,9 @@ class KeyFetcher(Generic[S]):
 
     def deliver(self, order: Order) -> Delivery:
         """Carry out an order and wait for it."""
-        return finished(self.delivering(order))
+        return run_until_complete(self.carry_out(order))
 
-    def delivering(self, order: Order) -> Waiting[Delivery]:
+    def carry_out(self, order: Order) -> Pending[Delivery]:
         """Carry out an order, pausing while its requests are on their way.
 
         Requests that are refused are sent again in halves, as far as allowance and time reach.

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.fetching.asking import UnderWay, begin
+from freshkeeper.maintenance.fetching.fetch_jobs import RunningJob, begin_all
 
 MAX_SWEEPS_SKIPPED = 1_000
 """How often pending evaluations may keep unused ids from being freed before the engine waits for them."""
@@ -23,12 +23,12 @@ class PendingEvaluation:
 
     query: ContinuousQuery
     now: int
-    under_way: list[UnderWay]
+    under_way: list[RunningJob]
 
     def is_ready(self, wait: bool) -> bool:
         """Return whether all sources have answered; with `wait`, wait until they have."""
         while self.under_way and (wait or not any(one.waits for one in self.under_way)):
-            self.under_way = [one for one in self.under_way if one.goes_on()]
+            self.under_way = [one for one in self.under_way if one.resume()]
         return not self.under_way
 
 
@@ -64,9 +64,9 @@ class OverlappingEngine(Engine):
         while (waiting := self._next_evaluation(due_if_idle, until)) is not None:
             now, queries = waiting
             jobs = {query: list(self._prepare(query, now)) for query in queries}
-            under_way = begin([job for of_query in jobs.values() for job in of_query], now)
+            under_way = begin_all([job for of_query in jobs.values() for job in of_query], now)
             for query in queries:
-                open_jobs = [one for one in under_way if one.asking in jobs[query]]
+                open_jobs = [one for one in under_way if one.job in jobs[query]]
                 if open_jobs:
                     self.pending[query] = PendingEvaluation(query, now, open_jobs)
                 else:

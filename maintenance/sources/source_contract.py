@@ -11,7 +11,6 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.asking import finished
 from freshkeeper.maintenance.fetching.endpoint import (
     Copy,
     Delivery,
@@ -19,6 +18,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
     Order,
     Price,
 )
+from freshkeeper.maintenance.fetching.fetch_jobs import run_until_complete
 from freshkeeper.maintenance.fetching.fetcher import Fetcher
 from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.registry import make
@@ -55,7 +55,7 @@ def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
 
 
 def _ordered(source: Fetcher, order: Order) -> Delivery:
-    return finished(source.delivering(order))
+    return run_until_complete(source.carry_out(order))
 
 
 def _entries(source: Fetcher, keys: Sequence[Key]) -> dict[Key, Copy]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from pyoxigraph import Literal, NamedNode
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
-from freshkeeper.maintenance.fetching.asking import finished
+from freshkeeper.maintenance.fetching.fetch_jobs import run_until_complete
 from freshkeeper.maintenance.sources.sources import Source, load_source
 from freshkeeper.maintenance.sources.transport import Bound
 
@@ -41,7 +41,7 @@ class SparqlLookup:
         """The rows that there are."""
         terms = {str(NamedNode(str(key))): key for key in keys}
         text = self.query.replace(HOLE, f"{{ {' '.join(terms)} }}")
-        reply = finished(self._source.transport.ask(text, now=0, allowance=1))
+        reply = run_until_complete(self._source.transport.ask(text, now=0, allowance=1))
         if reply.error is not None:
             raise EndpointError(reply.error)
         found: dict[Any, Any] = {}

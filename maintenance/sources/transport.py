@@ -12,11 +12,11 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.base.errors import EndpointError
 from freshkeeper.maintenance.base.times import UNKNOWN
-from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.dispatcher import Dispatcher
 from freshkeeper.maintenance.fetching.endpoint import Copy, Order
 from freshkeeper.maintenance.fetching.executors import InlineExecutor
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, kind_of
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending
 from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.maintenance.fetching.requests import Deadline, FetchReply, FetchRequest
 
@@ -116,10 +116,10 @@ class Transport:
         """Return what the source said that cannot be right."""
         return self.service.warnings() if isinstance(self.service, ReportsWarnings) else []
 
-    def ask(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Waiting[Copy]:
+    def ask(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Pending[Copy]:
         """Ask a query without keys: the rows are the value of the copy."""
         fetcher = KeyFetcher(WholeQuery(self.service, text), executor=self.executor, within=within)
-        delivery = yield from fetcher.delivering(Order(now, [()], allowance=allowance))
+        delivery = yield from fetcher.carry_out(Order(now, [()], allowance=allowance))
         return delivery.copies[0]
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream
 from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.engine.window_dataset import Graphs
 from freshkeeper.maintenance.engine.window_kinds import window_state
-from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 
@@ -126,12 +126,14 @@ class NativeAnswers:
             return AnswerBag(self._triples.of(rows) if self._triples else [])
         return AnswerBag(IdRows(rows, self.dictionary))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
         """Return no fetch jobs: there is no SERVICE."""
         del now, evaluator, functions
         return ()
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def rebuild(
+        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
+    ) -> Sequence[FetchJob]:
         """Take the changes as seen: the answers of this evaluation have been written by an earlier run."""
         del now, done, evaluator, functions
         self._streamed()

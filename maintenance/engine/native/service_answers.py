@@ -24,7 +24,7 @@ from freshkeeper.maintenance.engine.r2s import AnswerBag
 from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.policies import base
 
@@ -172,7 +172,7 @@ class NativeServiceAnswers(NativeAnswers):
 
     services: Sequence[NativeService] = ()
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
         del evaluator, functions
         self._swap()
         rows = self._demand_candidates(now)
@@ -186,7 +186,9 @@ class NativeServiceAnswers(NativeAnswers):
             service.follow()
         return self._current_answers(now)
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+    def rebuild(
+        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
+    ) -> Sequence[FetchJob]:
         """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
         del evaluator, functions
         self._swap()

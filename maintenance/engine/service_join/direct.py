@@ -10,8 +10,8 @@ from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, TermRo
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
-from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending
 from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
@@ -44,13 +44,13 @@ class UncachedService:
         self._mappings = self.part.read(evaluator, functions)
         return self
 
-    def look(self, now: int) -> None:
+    def prepare_round(self, now: int) -> None:
         """Do nothing: there is no budget to bid for."""
 
     def decide(self, now: int) -> None:
         """Do nothing: every key without a result is requested."""
 
-    def asking(self, now: int) -> Waiting[None]:
+    def run(self, now: int) -> Pending[None]:
         """Request every lookup key without a result."""
         self._results = self._results if self.keep else {}
         wanted = [sn for sn in self._sns if sn not in self._results]
@@ -84,9 +84,9 @@ class UncachedService:
     def _sns(self) -> list[TermRow]:
         return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
 
-    def _read(self, now: int, sns: list[TermRow]) -> Waiting[dict[TermRow, dict[Key, Copy]]]:
+    def _read(self, now: int, sns: list[TermRow]) -> Pending[dict[TermRow, dict[Key, Copy]]]:
         """Return the entries of the lookup keys for which all entries could be read."""
-        delivery = yield from self.fetcher.delivering(Order(now, [], sns))
+        delivery = yield from self.fetcher.carry_out(Order(now, [], sns))
         for sn, one in zip(sns, delivery.expanded, strict=True):
             if one.error is not None:
                 LOGGER.info(
@@ -96,7 +96,7 @@ class UncachedService:
         # The answer for a lookup key may name entries without their values; fetch these in a second round.
         unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
         if unread:
-            more = yield from self.fetcher.delivering(Order(now, list(unread)))
+            more = yield from self.fetcher.carry_out(Order(now, list(unread)))
             read = dict(zip(unread, more.copies, strict=True))
             found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
         return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
@@ -133,13 +133,13 @@ class UnsplitService:
         del now, evaluator, functions
         return self
 
-    def look(self, now: int) -> None:
+    def prepare_round(self, now: int) -> None:
         """Do nothing: there is no budget to bid for."""
 
     def decide(self, now: int) -> None:
         """Do nothing: the pattern is requested unless its answer is kept."""
 
-    def asking(self, now: int) -> Waiting[None]:
+    def run(self, now: int) -> Pending[None]:
         """Query every source that the pattern refers to, unless its answer is kept."""
         if self._answer is None or not self.keep or self.errors:
             self._answer = now, (yield from self.read_all(now))
@@ -161,7 +161,7 @@ class UnsplitService:
     def leave(self) -> None:
         """Do nothing: nothing is shared."""
 
-    def read_all(self, now: int) -> Waiting[ServiceRows]:
+    def read_all(self, now: int) -> Pending[ServiceRows]:
         """Return the solutions of every source; a failed SERVICE SILENT counts as one solution that binds nothing."""
         self.errors = 0
         if self.pattern.endpoint is not None:
@@ -181,7 +181,7 @@ class UnsplitService:
         freshness = [Freshness(1.0, 0), *([NOT_FRESH] if failed else ())]
         return ServiceRows(names, rows, copies, freshness, complete={(): NOT_FRESH if self.errors else CERTAIN})
 
-    def _query_source(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[TermRow] | None]:
+    def _query_source(self, name: str, names: tuple[str, ...], now: int) -> Pending[list[TermRow] | None]:
         """Return the solutions of one source, or None if the request failed."""
         free = self.pattern.endpoint_variable
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
@@ -196,7 +196,7 @@ class UnsplitService:
         self.errors += 1
         return None
 
-    def _inlined(self, now: int) -> Waiting[str]:
+    def _inlined(self, now: int) -> Pending[str]:
         """Return the pattern with nested SERVICE blocks replaced by their solutions.
 
         The source that receives it need not know the other sources.

@@ -15,8 +15,8 @@ from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, EntryId, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher
 from freshkeeper.policies.base import Case
 
@@ -56,11 +56,11 @@ class EdgeRefreshingEndpoint:
     def reserve_capacity(self, cost: float) -> None:
         self.fetcher.reserve_capacity(cost)
 
-    def delivering(self, order: Order) -> Waiting[Delivery]:
+    def carry_out(self, order: Order) -> Pending[Delivery]:
         """Run an order; refreshes of edges become expansions, and those the allowance does not cover are not sent."""
         missed = len(order.sns)
         sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
-        found = yield from self.fetcher.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
+        found = yield from self.fetcher.carry_out(replace(order, sns=[*order.sns, *sent], edges=()))
         renewed = dict(zip(sent, found.expanded[missed:], strict=True))
         return replace(
             found,

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.service_join.answer_freshness import with_fr
 from freshkeeper.maintenance.engine.service_join.lineage import trace
 from freshkeeper.maintenance.engine.service_join.service_solutions import ServiceSolver
 from freshkeeper.maintenance.engine.service_join.values import HIDDEN_PREFIX, ServiceRows
-from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -47,7 +47,7 @@ class FederatedQuery:
         text = order_aggregates(text) if self.ordered_aggregation else text
         self._tree = read_query(SourceText(tokenize(text), self.query.expression.prologue))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[FetchJob]:
         return [service.prepare(now, evaluator, functions) for service in self.services]
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
@@ -66,7 +66,7 @@ class FederatedQuery:
         assert isinstance(table, Table)
         return tuple(name for name in table.variables if not name.startswith(HIDDEN_PREFIX))
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[FetchJob]:
         found = [service.rebuild(now, done, evaluator, functions) for service in self.services]
         return [asking for asking in found if asking is not None]
 

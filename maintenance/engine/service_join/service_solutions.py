@@ -11,7 +11,7 @@ from typing import Protocol
 
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows
-from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 
 
 class Fetch(StrEnum):
@@ -27,7 +27,7 @@ class ServiceSolver(Protocol):
 
     errors: int
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> FetchJob:
         """Return the fetch job that must finish before `rows` is called."""
         ...
 
@@ -35,7 +35,7 @@ class ServiceSolver(Protocol):
         """Return the solutions at an evaluation. A source that fails counts in `errors` and never ends the run."""
         ...
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking | None:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> FetchJob | None:
         """Restore the state after an evaluation that an earlier run answered; `done` is the last of these."""
         ...
 

@@ -20,8 +20,8 @@ from freshkeeper.maintenance.engine.service_join.edge_refreshes import (
 )
 from freshkeeper.maintenance.engine.service_join.values import has_blank_node
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
-from freshkeeper.maintenance.fetching.asking import Waiting
 from freshkeeper.maintenance.fetching.endpoint import EntryId
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending
 from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, PatternSource
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 
@@ -104,7 +104,7 @@ class ServiceView:
         assert self._evaluation is not None
         return self._evaluation
 
-    def look(self, now: int) -> None:
+    def prepare_round(self, now: int) -> None:
         """Take in new demand and bid for a share of the budget; an evaluation that is already over reuses the view."""
         store, doubt, again = self.store, self.store.doubt, self._now is not None and self._now >= now
         # On a grid all users are due together, so the demand of this instant is known already.
@@ -147,7 +147,7 @@ class ServiceView:
                 slots[slot] = None
         return list(slots)
 
-    def asking(self, now: int) -> Waiting[None]:
+    def run(self, now: int) -> Pending[None]:
         """Refresh within the budget."""
         del now
         if self._decided is None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.fetching.asking import Waiting, finished
 from freshkeeper.maintenance.fetching.endpoint import Delivery, EntryId, Order, Price
+from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
 from freshkeeper.maintenance.fetching.fetcher import Fetcher, RemoteFetcher, failed_delivery
 from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.maintenance.spark.enrichment.batch_store import BatchLog
@@ -102,7 +102,7 @@ class Once:
         self._selection = selection if known is None or known.selection is None else known.selection
         return self._selection
 
-    def delivering(self, order: Order) -> Waiting[Delivery]:
+    def carry_out(self, order: Order) -> Pending[Delivery]:
         """Carry out an order, or answer it from the log."""
         yield from ()  # a micro-batch waits for its source
         order = replace(order, keys=list(order.keys), sns=list(order.sns))
@@ -111,14 +111,14 @@ class Once:
         assert self._log is not None
         is_empty = not order.keys and not order.sns
         if is_empty and not isinstance(self.fetcher, RemoteFetcher):
-            delivery = finished(self.fetcher.delivering(order))
+            delivery = run_until_complete(self.fetcher.carry_out(order))
             if not delivery.late:
                 return delivery
             self._log.append(Intent(order, self._room, self._selection, self._backoff))
         else:
             self._log.append(Intent(order, self._room, self._selection, self._backoff))
             self.reached("intended")
-            delivery = finished(self.fetcher.delivering(order))
+            delivery = run_until_complete(self.fetcher.carry_out(order))
         self.reached("fetched")
         self._log.append(delivery, sync=False)
         self.reached("recorded")

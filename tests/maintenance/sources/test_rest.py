@@ -12,8 +12,8 @@ from servers import Documents, eventually
 from terms import rows_of, text_of
 
 from freshkeeper.maintenance.base.times import UNKNOWN
-from freshkeeper.maintenance.fetching.asking import finished
 from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Order
+from freshkeeper.maintenance.fetching.fetch_jobs import run_until_complete
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
@@ -203,7 +203,7 @@ def test_an_id_that_is_a_step_in_a_path_is_no_document(identity: str, site: Call
 
 def test_a_pattern_without_keys_cannot_be_asked_of_documents(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
-    reply = finished(blog.endpoint.source.transport.ask("SELECT * { ?s ?p ?o }", 0))
+    reply = run_until_complete(blog.endpoint.source.transport.ask("SELECT * { ?s ?p ?o }", 0))
     assert "documents are asked for by key" in str(reply.error)
 
 
