@@ -60,7 +60,9 @@ class JudgedRun:
 
     def table(self, name: str, *columns: str) -> NotebookPiece:
         """Show some columns of a table of the analysis, folded."""
-        rows = [[_cell_text(row[column]) for column in columns] for row in self._rows(name)]
+        rows = []
+        for row in self._rows(name):
+            rows.append([_cell_text(row[column]) for column in columns])
         return folded(name.replace("_", " "), columns, rows)
 
     def limits(self) -> NotebookPiece:
@@ -103,7 +105,9 @@ def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     if not rows:
         return NotebookPiece(f"{title}: nothing is known", f"<p>{escape(title)}: nothing is known</p>")
     top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
     html = (
         f"<details><summary>{escape(title)}</summary><div class='table'><table><thead><tr>{top}</tr></thead>"
         f"<tbody>{body}</tbody></table></div></details>"
@@ -120,7 +124,9 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
     found = pictures(whole, key, choice=choice)
     if not found:
         there = pictures(whole)
-        known = [picture.choice for picture in there if picture.key == key] or [picture.key for picture in there]
+        known = [picture.choice for picture in there if picture.key == key]
+        if not known:
+            known = [picture.key for picture in there]
         raise ConfigError(f"{run} has no figure {key!r} {choice!r}; {nearest(choice or key, sorted(set(known)))}")
     return found[0]
 

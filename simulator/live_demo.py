@@ -99,8 +99,12 @@ class LiveScene:
         """Return the lines of a file within the contest's two minutes, with times from its beginning."""
         lines = (self.demonstration / name).read_text("utf-8").splitlines(keepends=True)
         begin = int((self.demonstration / "posts.nt").read_text("utf-8").partition("\t")[0])
-        parted = ((int(at) - begin, statement) for at, _, statement in (line.partition("\t") for line in lines))
-        return [(at, statement) for at, statement in parted if 0 <= at < LAP]
+        lap = []
+        for line in lines:
+            at, _, statement = line.partition("\t")
+            if 0 <= int(at) - begin < LAP:
+                lap.append((int(at) - begin, statement))
+        return lap
 
 
 def show_live(demonstration: Path, seconds: float, tell: Callable[[str], None]) -> None:

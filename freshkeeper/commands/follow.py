@@ -161,7 +161,9 @@ def _line(delivered: "DeliveredAnswers", operator: str) -> dict[str, Any]:
     moment = delivered.moment
     known = {"since": moment.since, "until": moment.until}
     times = {name: at for name, at in known.items() if abs(at) < 2**53}
-    answers = [{name: term_json(term) for name, term in row.items()} for row in delivered.rows]
+    answers = []
+    for row in delivered.rows:
+        answers.append({name: term_json(term) for name, term in row.items()})
     told = {"op": str(operator), "fresh": 1.0, "requests": moment.requests}  # true by the sources' own word
     return {"t": moment.at, **times, **told, "answers": answers}
 

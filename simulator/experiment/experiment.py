@@ -131,7 +131,9 @@ def _seed_by_seed(todo: list[Job], seeds: list[int]) -> list[Job]:
 
 def runnable(settings: list[GridSetting]) -> dict[str, list[PolicySettings]]:
     """Return the policies of each setting; raise ConfigError for one that no setting can run."""
-    fitting = {setting.name: [p for p in setting.experiment.policies if handles(p, setting)] for setting in settings}
+    fitting = {}
+    for setting in settings:
+        fitting[setting.name] = [policy for policy in setting.experiment.policies if handles(policy, setting)]
     running = {policy.title for chosen in fitting.values() for policy in chosen}
     for policy in policies_of(settings).values():
         policy.make()

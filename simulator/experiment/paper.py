@@ -29,12 +29,13 @@ class Runs:
 def freshness_table(run: Path) -> list[list[str]]:
     """Return freshness in percent: a header, then settings by policies, the bound last; * is over the budget."""
     rows = read_summary(run / "summary.csv")
-    settings, policies = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("setting", "policy"))
+    policies = dict.fromkeys(row.policy for row in rows)
     found = {(row.setting, row.policy): row for row in rows}
-    return [["setting", *policies, "bound"]] + [
-        [setting, *(_cell(found.get((setting, policy))) for policy in policies), _bound(rows, setting)]
-        for setting in settings
-    ]
+    table = [["setting", *policies, "bound"]]
+    for setting in dict.fromkeys(row.setting for row in rows):
+        cells = [_cell(found.get((setting, policy))) for policy in policies]
+        table.append([setting, *cells, _bound(rows, setting)])
+    return table
 
 
 def lifts(run: Path, policy: str, baseline: str) -> dict[str, float]:

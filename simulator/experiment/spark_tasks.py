@@ -51,9 +51,8 @@ class SparkRuns:
             return
         context = self.spark.sparkContext
         self._ship(waiting)
-        traces = context.broadcast(
-            {path: read_trace(path) for path in {job.setting.experiment.trace for job in waiting} if path is not None}
-        )
+        paths = {job.setting.experiment.trace for job in waiting}
+        traces = context.broadcast({path: read_trace(path) for path in paths if path is not None})
         group, most = str(uuid4()), 2 * context.defaultParallelism  # a core that is done has its next task there
         pool = ThreadPoolExecutor(most)
         running: set[Future[tuple[list[RunPart], list[Job], float]]] = set()

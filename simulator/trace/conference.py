@@ -81,7 +81,10 @@ def floor_plan(seed: int) -> FloorPlan:
         first, second = sorted(rng.choice(ROOMS, 2, replace=False).tolist())
         if not {(first, second), (second, first)} & pairs:
             pairs.add((first, second))
-    doors = ({b for a, b in pairs if a == room} | {a for a, b in pairs if b == room} for room in range(ROOMS))
+    doors: list[set[int]] = [set() for _ in range(ROOMS)]
+    for first, second in pairs:
+        doors[first].add(second)
+        doors[second].add(first)
     return FloorPlan(tuple(tuple(sorted(each)) for each in doors))
 
 

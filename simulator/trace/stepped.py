@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Changes, Edges, Trace, TraceArrivals
 
 
@@ -35,8 +36,11 @@ def stepped(steps: SteppedWorkload, seed: int) -> Trace:
     arrivals = TraceArrivals(np.append(0, at[order]), np.append(np.int32(0), sn[order]))
     drawn = rng.permutation(steps.sns * steps.srs)[: steps.edges]
     edges = Edges((drawn // steps.srs).astype(np.int32), (drawn % steps.srs).astype(np.int32))
-    sns, srs = (np.array([str(n) for n in range(count)], object) for count in (steps.sns, steps.srs))
-    return Trace(arrivals, edges, Changes.in_order(*changes), sns, srs)
+    return Trace(arrivals, edges, Changes.in_order(*changes), _labels(steps.sns), _labels(steps.srs))
+
+
+def _labels(count: int) -> Labels:
+    return np.array([str(n) for n in range(count)], object)
 
 
 def _jumping(rng: np.random.Generator, mean: Floats, jump: int, end: int, factor: float) -> tuple[Ints, Ids]:
