@@ -10,7 +10,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 from freshkeeper.maintenance.engine.evaluator import Function, Term
 from freshkeeper.maintenance.engine.stored_literals import stored_term
 from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.query.syntax.function_calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
+from freshkeeper.maintenance.query.function_calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
 
 
 def query_functions(contents: Sequence[WindowState], now: int) -> Mapping[str, Function]:

@@ -70,7 +70,7 @@ class Axis:
     """of words, from left to right"""
 
 
-class Form(Enum):
+class ChartForm(Enum):
     """How the rows of a chart are drawn."""
 
     LINES = "lines"
@@ -90,7 +90,7 @@ class Interval(Enum):
 class Chart:
     """How a table becomes a chart."""
 
-    form: Form
+    form: ChartForm
     x: Axis
     y: Axis = Axis("")
     interval: Interval = Interval.NONE
@@ -108,9 +108,9 @@ class Chart:
 
 def specification(chart: Chart, styles: Mapping[str, Style], datasets: Sequence[str], rows: int) -> dict[str, Any]:
     """Return a chart as Vega-Lite, with the layers for these datasets; `rows` is how many dots or bars there are."""
-    if chart.form is Form.LINES:
+    if chart.form is ChartForm.LINES:
         drawn = _lines(chart, styles, datasets)
-    elif chart.form is Form.DOTS:
+    elif chart.form is ChartForm.DOTS:
         drawn = _dots(chart, styles, rows)
     else:
         drawn = _bars(chart, rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from freshkeeper.maintenance.pages.charts import Chart, Form, Interval, Kind, apart, frame, specification
+from freshkeeper.maintenance.pages.charts import Chart, ChartForm, Interval, Kind, apart, frame, specification
 from freshkeeper.maintenance.pages.styles import Style
 
 Row = dict[str, Any]
@@ -71,7 +71,7 @@ def figure(
 
 
 def _view(chart: Chart, table: Table) -> View:
-    if chart.form is not Form.LINES:
+    if chart.form is not ChartForm.LINES:
         return View({"rows": [_short(row) for row in table.rows]}, table.words)
     lines: dict[str, list[Row]] = {}
     for row in table.rows:

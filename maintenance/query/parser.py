@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.query import cqels, csparql, rspql, sparqlstream
 from freshkeeper.maintenance.query.dialect import Dialect
+from freshkeeper.maintenance.query.lowering import lower
 from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.shell import Shell
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.lowering import lower
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE
-from freshkeeper.maintenance.query.syntax.shell import Shell
 from freshkeeper.maintenance.query.syntax.tokens import Token, Tokens, check_size, tokenize
 
 DIALECTS: dict[str, Dialect] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.base.files import whole, writing
 from freshkeeper.maintenance.pages.amounts import duration, percent, percent_with_interval
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
 from freshkeeper.maintenance.pages.figures import Figure, Row, Table
 from freshkeeper.maintenance.pages.figures import figure as chart_of
 from freshkeeper.maintenance.pages.page import Caption, Page, PageTable, Section, TableRow, write_page
@@ -60,7 +60,7 @@ def figure(answer: BudgetAnswer) -> Figure:
     question = answer.question
     per = f"requests per {question.per}"
     chart = Chart(
-        form=Form.LINES,
+        form=ChartForm.LINES,
         x=Axis(per, ",~r", Kind.LOGARITHMS),
         y=Axis("of answers fresh", PERCENT),
         interval=Interval.BARS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.pages.amounts import amount
-from freshkeeper.maintenance.pages.charts import Axis, Chart, Form
+from freshkeeper.maintenance.pages.charts import Axis, Chart, ChartForm
 from freshkeeper.maintenance.pages.figures import Figure, Table, figure
 from freshkeeper.maintenance.pages.page import Page, PageTable, Part, Section, TableRow, write_page
 from freshkeeper.maintenance.pages.pictures import write_pictures
@@ -109,7 +109,7 @@ def _of_ways(ways: Sequence[EvaluationCost]) -> Iterator[Figure]:
         if row["timing"] == "expiration"
     ]
     title, caption = "Caching on and off: client time of an evaluation, expirations", "The mean of the last ones."
-    chart = Chart(form=Form.BARS, x=Axis("ms of processor time"))
+    chart = Chart(form=ChartForm.BARS, x=Axis("ms of processor time"))
     yield figure("caching", title, chart, {"": Table(bars, title)}, {}, caption=caption)
 
 
@@ -140,7 +140,7 @@ def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> Iterator[Fi
 
 
 def _lines(key: str, title: str, caption: str, axes: tuple[Axis, Axis], rows: Rows) -> Figure:
-    chart = Chart(form=Form.LINES, x=axes[0], y=axes[1], marks=MARKS, from_zero=True)
+    chart = Chart(form=ChartForm.LINES, x=axes[0], y=axes[1], marks=MARKS, from_zero=True)
     last = {row["policy"]: row["mid"] for row in rows}
     words = f"{title}. At the end: {'; '.join(f'{name} {amount(value)}' for name, value in last.items())}."
     styles = looks({name: name for name in last})

@@ -10,7 +10,7 @@ from math import inf, isnan
 from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS
 from freshkeeper.maintenance.analysis.analysis_tables import Row as AnalysisRow
 from freshkeeper.maintenance.pages.amounts import amount, duration, duration_axis, percent
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
 from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure, interval
 from freshkeeper.simulator.report.groups import Group
 from freshkeeper.simulator.report.panels import share_columns
@@ -99,7 +99,7 @@ def over_time(group: Group, measure: OverTime) -> Figure:
     rows = [row for table in found.values() for row in table.rows]
     dates = bool(rows) and rows[0]["x"] >= DATES_FROM_MS
     chart = Chart(
-        form=Form.LINES,
+        form=ChartForm.LINES,
         x=Axis("time (UTC)", kind=Kind.DATES) if dates else Axis("evaluation"),
         y=measure.y,
         interval=Interval.BAND,
@@ -176,7 +176,7 @@ def _caption(group: Group, measure: OverTime, tables: Mapping[str, Table]) -> st
 
 def _by_policy(group: Group) -> Figure:
     title = "Freshness by policy"
-    chart = Chart(form=Form.DOTS, x=Axis("of answers fresh", PERCENT))
+    chart = Chart(form=ChartForm.DOTS, x=Axis("of answers fresh", PERCENT))
 
     def table(setting: str) -> Table:
         labels = [policy for policy in group.with_bound(setting) if not group.is_unlimited(policy)]
@@ -201,7 +201,7 @@ def _times(group: Group, key: str, title: str, name: str, column: str, caption: 
     }
     unit, size = duration_axis(max((row["p95_ms"] for row in found.values()), default=1.0))
     wide_range = name == "latency" and all(row["median_ms"] > 0 for row in found.values())
-    chart = Chart(form=Form.DOTS, x=Axis(unit, kind=Kind.LOGARITHMS if wide_range else Kind.NUMBERS))
+    chart = Chart(form=ChartForm.DOTS, x=Axis(unit, kind=Kind.LOGARITHMS if wide_range else Kind.NUMBERS))
 
     def table(setting: str) -> Table:
         rows = [_spread(policy, row, size) for (place, policy), row in found.items() if place == setting]
@@ -229,7 +229,11 @@ def _of_settings(group: Group, table: Callable[[str], Table]) -> dict[str, Table
 
 def _calibration(group: Group) -> Figure:
     chart = Chart(
-        form=Form.LINES, x=Axis("believed fresh", PERCENT), y=Axis("found fresh", PERCENT), highest=1.0, diagonal=True
+        form=ChartForm.LINES,
+        x=Axis("believed fresh", PERCENT),
+        y=Axis("found fresh", PERCENT),
+        highest=1.0,
+        diagonal=True,
     )
 
     def table(setting: str) -> Table:
@@ -322,7 +326,7 @@ def _by_tenth(group: Group, key: str, by: str, name: str, unit: str, axis: str, 
 def _along(group: Group, key: str, title: str, x: Axis, table: Callable[[str], Table | None], caption: str) -> Figure:
     """Return shares of the stale answers along words that have an order."""
     across = Axis(x.title, kind=Kind.WORDS, order=x.order)
-    chart = Chart(form=Form.LINES, x=across, y=Axis("of stale answers", PERCENT), from_zero=True, highest=1.0)
+    chart = Chart(form=ChartForm.LINES, x=across, y=Axis("of stale answers", PERCENT), from_zero=True, highest=1.0)
     tables = {setting: table(setting) for setting in group.settings}
     return figure(key, title, chart, tables, group.styles, caption=caption, chooser=group.chooser)
 
@@ -339,7 +343,7 @@ def _shares_along(shares: Mapping[str, Mapping[str, tuple[float, str]]], order: 
 
 def _stalest(group: Group) -> Figure:
     """Return the stalest entries of the best policy, which in production is the only one."""
-    chart = Chart(form=Form.BARS, x=Axis("of all stale answers", PERCENT))
+    chart = Chart(form=ChartForm.BARS, x=Axis("of all stale answers", PERCENT))
 
     def table(setting: str) -> Table | None:
         policy = next(iter(group.compared(setting, bounds=False)), "")
@@ -366,7 +370,7 @@ def _stalest(group: Group) -> Figure:
 
 
 def _requests(group: Group) -> Figure:
-    chart = Chart(form=Form.BARS, x=Axis("of requests", PERCENT), colour_of_part=COLOUR_OF_OUTCOME)
+    chart = Chart(form=ChartForm.BARS, x=Axis("of requests", PERCENT), colour_of_part=COLOUR_OF_OUTCOME)
 
     def table(setting: str) -> Table:
         rows: list[Row] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pages.amounts import UNKNOWN, amount, percent_with_interval
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
 from freshkeeper.maintenance.pages.figures import Figure, Table, figure
 from freshkeeper.maintenance.pages.page import Page, PageTable, Section, TableRow, write_page
 from freshkeeper.maintenance.pages.pictures import write_pictures
@@ -112,7 +112,7 @@ def _figure(entries: Sequence[Entry]) -> Figure:
     words = f"In the last runs: {'; '.join(f'{label} {text}' for label, text in last.items())}."
     x = Axis("run", kind=Kind.WORDS, order=order)
     y = Axis("of answers fresh", PERCENT)
-    chart = Chart(form=Form.LINES, x=x, y=y, interval=Interval.BARS, highest=1.0)
+    chart = Chart(form=ChartForm.LINES, x=x, y=y, interval=Interval.BARS, highest=1.0)
     caption = "From the oldest run to the newest. Bars are 95 % intervals over seeds."
     table = Table(rows, words)
     return figure("history", "Freshness, run after run", chart, {"": table}, styles, caption=caption, wide=True)

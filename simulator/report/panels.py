@@ -13,7 +13,7 @@ from typing import Any
 
 from freshkeeper.maintenance.base.stats import Estimate
 from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval, swept_value
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, Form, Interval, Kind
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
 from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure
 from freshkeeper.simulator.experiment.scores import BOUND
 from freshkeeper.simulator.report.groups import Group, last_part
@@ -115,7 +115,7 @@ def sweep(group: Group, key: str, by_held: Sequence[Panel]) -> Figure:
     x = Axis("γ, cost units per evaluation" if budget else key)
     if not numeric:
         x = Axis(x.title, kind=Kind.WORDS, order=list(dict.fromkeys(swept_value(v) for p in by_held for v, _ in p.at)))
-    chart = Chart(form=Form.LINES, x=x, y=Axis("of answers fresh", PERCENT), interval=Interval.BARS, highest=1.0)
+    chart = Chart(form=ChartForm.LINES, x=x, y=Axis("of answers fresh", PERCENT), interval=Interval.BARS, highest=1.0)
     tables = {panel.held: _table(group, panel, numeric, title) for panel in by_held}
     name = f"by-{last_part(key).replace(' ', '-')}"
     caption, chooser = _caption(group, budget), chooser_of(key, by_held)

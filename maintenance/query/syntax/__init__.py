@@ -1,1 +1,1 @@
-"""The syntax of queries: tokens, the continuous shell, the tree of the pattern, and the passes to the Query object."""
+"""The syntax of queries: tokens, positions in the text, the tree of the pattern, and the check by pyoxigraph."""

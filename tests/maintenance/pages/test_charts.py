@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, Axis, Chart, Form, apart, frame
+from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, Axis, Chart, ChartForm, apart, frame
 from freshkeeper.maintenance.pages.figures import Table, figure
 from freshkeeper.maintenance.pages.page import blocks
 from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT, looks
 from freshkeeper.policies.registry import OURS
 
-LINES = Chart(form=Form.LINES, x=Axis("evaluation"), marks=3)
+LINES = Chart(form=ChartForm.LINES, x=Axis("evaluation"), marks=3)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=25))

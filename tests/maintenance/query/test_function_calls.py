@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.query.function_calls import count_arguments, function_calls
 from freshkeeper.maintenance.query.model import Form, Query, QueryExpression
-from freshkeeper.maintenance.query.syntax.function_calls import count_arguments, function_calls
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 
 TERMS = st.sampled_from(["?x", "1", "true", ":called", '"a,b"', "()"])

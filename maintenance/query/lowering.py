@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.dialect import Declared, Feature, fitted_report, unsupported
+from freshkeeper.maintenance.query.function_calls import TAKES, check_call, count_arguments, function_calls
 from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
@@ -17,11 +18,10 @@ from freshkeeper.maintenance.query.model import (
     StreamWindow,
     WindowKind,
 )
+from freshkeeper.maintenance.query.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.function_calls import TAKES, check_call, count_arguments, function_calls
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
-from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
