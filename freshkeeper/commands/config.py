@@ -66,13 +66,13 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the n
 
     Example: `freshkeeper config list`
     """
-    from freshkeeper.maintenance.base.shipped_configs import about, names
+    from freshkeeper.maintenance.base.shipped_configs import config_names, config_title
 
     if as_json:
-        print_json({name: about(name)[1] for name in names()})
+        print_json({name: config_title(name)[1] for name in config_names()})
         return
-    for name in names():
-        kind, words = about(name)
+    for name in config_names():
+        kind, words = config_title(name)
         print(f"{name:18} {kind:11} {words}")
 
 
@@ -82,9 +82,9 @@ def show(name: Annotated[str, typer.Argument(help="a name from `config list`")])
 
     Example: `freshkeeper config show fig2a > mine.yaml`
     """
-    from freshkeeper.maintenance.base.shipped_configs import named
+    from freshkeeper.maintenance.base.shipped_configs import config_file
 
-    print(named(name).read_text("utf-8"), end="")
+    print(config_file(name).read_text("utf-8"), end="")
 
 
 @app.command()
@@ -93,11 +93,11 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
-    from freshkeeper.maintenance.base.shipped_configs import kind_of, or_named
+    from freshkeeper.maintenance.base.shipped_configs import file_or_config, kind_of
     from freshkeeper.maintenance.base.yaml_file import read_yaml
 
     check = {"run": _check_run, "source": _check_source, "experiment": _check_experiment, "following": _check_following}
-    file = or_named(file)
+    file = file_or_config(file)
     say(f"{file} is good: {check[kind_of(read_yaml(file))](file)}")
 
 

@@ -10,7 +10,7 @@ import typer
 
 from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.screen import teller
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _carry_out(config: "RunConfig") -> None:
     tell_when_compiling(tell)
     metrics = Metrics() if config.metrics else None
     observers: list[Observer] = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
-    command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
+    command = shlex.join(["freshkeeper", *map(mask_secrets, sys.argv[1:])])
     session = _session(config, observers, command, tell)
     try:
         out = answers_of(session)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 
 errors = Console(stderr=True, highlight=False)
 
@@ -23,14 +23,14 @@ def complain(message: object) -> None:
     """Print one line on standard error, or log it if there is a log."""
     log = logging.getLogger("freshkeeper")
     if log.handlers:
-        log.error("error", extra={"told": {"said": shown(str(message))}})
+        log.error("error", extra={"told": {"said": mask_secrets(str(message))}})
         return
-    print(f"freshkeeper: {shown(str(message))}", file=sys.stderr)
+    print(f"freshkeeper: {mask_secrets(str(message))}", file=sys.stderr)
 
 
 def say(message: str) -> None:
     """Print a message on standard error."""
-    errors.print(shown(message), markup=False, soft_wrap=True)
+    errors.print(mask_secrets(message), markup=False, soft_wrap=True)
 
 
 def teller(log: str) -> Callable[[str], None]:

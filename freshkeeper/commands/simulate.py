@@ -34,14 +34,14 @@ def simulate(
     Examples: `freshkeeper simulate fig2a`,
     `freshkeeper simulate --trace DIR --window 7d --step 6h --budget 5 --policy lru,ibm,gain --knowledge learned`
     """
-    from freshkeeper.maintenance.base.shipped_configs import kind_of, or_named
+    from freshkeeper.maintenance.base.shipped_configs import file_or_config, kind_of
     from freshkeeper.maintenance.base.yaml_file import read_yaml
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
     given, chosen = given_keys(ctx, Experiment, options), Chosen.of(options)
     changes = changed(given, change)
     if config:
-        file = or_named(config)
+        file = file_or_config(config)
         if file.exists() and kind_of(read_yaml(file)) == "following":
             if given:
                 raise ConfigError(f"{file} follows trains and has no {min(given)}; --set its keys")

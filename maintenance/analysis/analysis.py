@@ -33,7 +33,7 @@ from freshkeeper.maintenance.analysis.questions import (
 )
 from freshkeeper.maintenance.analysis.spark_session import first_words
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.base.files import whole_directory
+from freshkeeper.maintenance.base.files import atomic_directory
 from freshkeeper.maintenance.base.stats import student_by_size
 
 HEADLINE_TABLES = frozenset(HEADLINE | {"budget"})
@@ -201,5 +201,5 @@ def _unfinished(engine: DuckDB, place: str) -> Iterator[Path]:
     path = Path(place)
     if path.exists() and not (path / DIGEST).exists() and not (path.is_dir() and not any(path.iterdir())):
         raise ConfigError(f"{place} holds something that is no analysis; name another directory (--out)")
-    with whole_directory(path) as part:
+    with atomic_directory(path) as part:
         yield part

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.analysis.analysis import AnalysisError, analyse
 from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.journal_tables import Cut
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 
 DAY_MS = 86_400_000
@@ -68,7 +68,7 @@ def analyse_daily(
                 _place(told, date)
             shutil.rmtree(told)
             before = {"made_of": made_of, "told": digest if digest["budget"] else None}
-            with whole(file) as text:
+            with atomic_file(file) as text:
                 text.write_text(json.dumps(before, indent=1), "utf-8")
         if before["told"] is not None:
             found[date] = before["told"]

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.annotated.annotated_patterns import (
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, StaticFragments
 from freshkeeper.maintenance.annotated.followable import as_graphs, services, tree_of
 from freshkeeper.maintenance.annotated.together import FederatedReader
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
@@ -151,7 +151,7 @@ class AnnotatedQuery:
         asks = next((element for element in self._tree.deep() if isinstance(element, GraphBlock)), None)
         if asks is not None and speaking:
             raise ConfigError(
-                f"{asks.flat[:80]}: {shown(speaking[0].client.url)} uses graphs "
+                f"{asks.flat[:80]}: {mask_secrets(speaking[0].client.url)} uses graphs "
                 "to annotate triples with times, so they are not part of the data: query it without GRAPH"
             )
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     ANNOTATING,
@@ -99,7 +99,7 @@ class AnnotatedSource:
             found = {style for style in ways if style is not None}
             if len(found) > 1:
                 both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
-                raise ConfigError(f"{shown(self.client.url)} uses several annotation styles: {both}; choose one")
+                raise ConfigError(f"{mask_secrets(self.client.url)} uses several annotation styles: {both}; choose one")
             if not sample:
                 break
             self.style = next(iter(found), None)  # None if every sampled triple has ended meanwhile

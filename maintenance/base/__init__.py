@@ -1,1 +1,1 @@
-"""What every package uses: errors, durations, YAML, addresses, files, arrays and RDF terms."""
+"""Things that every package uses: errors, durations, YAML, addresses, files, arrays and RDF terms."""

@@ -1,4 +1,4 @@
-"""Addresses as they may be shown: without what they say of who asks.
+"""Mask the secrets of addresses before they are printed.
 
 Secrets stand before the host (`http://user:password@host`) and in queries (`?apikey=...`). The first are taken out,
 the second get `***` in their place, wherever a text has an address: errors, logs, run.json and what is made of it.
@@ -19,28 +19,28 @@ _SECRET = re.compile(
 """Names of parameters whose values are secrets."""
 
 
-def shown(text: str) -> str:
-    """A text with its addresses as they may be shown."""
+def mask_secrets(text: str) -> str:
+    """Return a text whose addresses show no secrets."""
     return _ADDRESS.sub(lambda found: _PARAMETER.sub(_masked, _without_users(found[0])), text)
 
 
-def shown_in(value: object) -> object:
-    """The same for all texts in lists and tables."""
+def mask_secrets_in(value: object) -> object:
+    """Return a value whose texts, in lists and tables too, show no secrets."""
     if isinstance(value, dict):
-        return {shown_in(key): shown_in(each) for key, each in value.items()}
+        return {mask_secrets_in(key): mask_secrets_in(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [shown_in(each) for each in value]
-    return shown(value) if isinstance(value, str) else value
+        return [mask_secrets_in(each) for each in value]
+    return mask_secrets(value) if isinstance(value, str) else value
 
 
 def secrets_in(address: str) -> set[str]:
-    """What an address has of secrets in its query."""
+    """Return the secrets in the query of an address, as written and decoded."""
     found = {value for name, value in _PARAMETER.findall(address) if _is_secret(name)}
     return found | {unquote_plus(value) for value in found}
 
 
 def _without_users(place: str) -> str:
-    """Of one address, or of several that follow each other, as in IRI=address."""
+    """Remove user and password from one address, or from several in a row, as in IRI=address."""
     return "://".join(_USER.sub("", each) for each in place.split("://"))
 
 

@@ -17,7 +17,7 @@ NO_INTS: Ints = np.empty(0, np.int64)
 
 
 def spread(start: Ints, lengths: Ints) -> Ints:
-    """The positions start[r], start[r] + 1, ... of all rows, one behind the other."""
+    """Return the positions start[r], start[r] + 1, ... of all rows, one row after the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if ends.size else 0
     shift = np.repeat(start - (ends - lengths), lengths)
@@ -26,12 +26,14 @@ def spread(start: Ints, lengths: Ints) -> Ints:
 
 
 def grown(array: NDArray[Scalar], size: int, fill: float = 0, axis: int = 0) -> NDArray[Scalar]:
-    """The array with room for at least so many along an axis, doubling, so that growth costs O(1) each."""
+    """Return the array with room for `size` along an axis; it doubles, so that growth costs O(1) per element."""
     lacking = size - array.shape[axis]
     if lacking <= 0:
         return array
-    room, held = list(array.shape), [slice(None)] * array.ndim
-    room[axis], held[axis] = array.shape[axis] + max(lacking, array.shape[axis]), slice(array.shape[axis])
+    room = list(array.shape)
+    kept = [slice(None)] * array.ndim
+    room[axis] += max(lacking, array.shape[axis])
+    kept[axis] = slice(array.shape[axis])
     found = np.full(room, fill, array.dtype) if fill else np.zeros(room, array.dtype)  # zeros cost nothing yet
-    found[tuple(held)] = array
+    found[tuple(kept)] = array
     return found

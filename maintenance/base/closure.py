@@ -1,4 +1,4 @@
-"""Which end of a window is open."""
+"""The open end of a window."""
 
 from enum import StrEnum
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 
-from freshkeeper.maintenance.base.addresses import MASK, secrets_in, shown
+from freshkeeper.maintenance.base.addresses import MASK, mask_secrets, secrets_in
 from freshkeeper.maintenance.base.errors import ConfigError
 
 SHORTEST = 4
@@ -23,42 +23,42 @@ class Credentials:
 
     @classmethod
     def bearer(cls, variable: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """The token in an environment variable."""
+        """Read a bearer token from an environment variable."""
         token = _read(variable, environment)
         return cls({"Authorization": f"Bearer {token}"}, _forms(token))
 
     @classmethod
     def basic(cls, user: str, password: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """User and password in two environment variables."""
+        """Read user and password from two environment variables."""
         name, word = _read(user, environment), _read(password, environment)
         both = basic(name, word)
         return cls({"Authorization": both}, _forms(word) | _forms(both.removeprefix("Basic ")))
 
     @classmethod
     def named(cls, variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """Headers, each with what its environment variable holds, as X-API-Key."""
+        """Read headers such as X-API-Key, each from its environment variable."""
         headers = {name: _read(variable, environment) for name, variable in variables.items()}
         parts = (part for value in headers.values() for part in (value, value.split()[-1] if value.strip() else ""))
         return cls(headers, frozenset().union(*map(_forms, parts)))
 
     def joined(self, other: "Credentials") -> "Credentials":
-        """The headers of both, and the secrets of both to hide."""
+        """Return the headers of both, hiding the secrets of both."""
         return Credentials({**self.headers, **other.headers}, self.hidden | other.hidden)
 
     def hiding(self, addresses: Iterable[str]) -> "Credentials":
-        """With what addresses have of secrets, which a source may repeat alone."""
+        """Hide the secrets of these addresses, too: a source may repeat them."""
         found = (secret for address in addresses for secret in secrets_in(address) if len(secret) >= SHORTEST)
         return Credentials(self.headers, self.hidden.union(*map(_forms, found)))
 
     def mask(self, text: str) -> str:
-        """A text without them, whoever wrote it: a source may echo what it was sent."""
+        """Return a text without the secrets; a source may echo what it was sent."""
         for secret in sorted(self.hidden, key=len, reverse=True):
             text = text.replace(secret, MASK)
-        return shown(text)
+        return mask_secrets(text)
 
 
 def basic(user: str, password: str) -> str:
-    """What the header says of a user and a password."""
+    """Return the Authorization header of a user and a password."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
@@ -72,7 +72,7 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def _forms(secret: str) -> frozenset[str]:
-    """As it is, as it stands in addresses and in JSON, and with its blanks run together, as errors are shown."""
+    """Return a secret as written, in addresses, in JSON, and with its blanks run together as errors print it."""
     plain = {secret, json.dumps(secret)[1:-1]}
     in_addresses = {quote(secret), quote(secret, safe=""), quote_plus(secret), quote_plus(secret, safe="/")}
     return frozenset(plain | in_addresses | {" ".join(each.split()) for each in plain}) - {""}

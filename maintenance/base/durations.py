@@ -33,7 +33,7 @@ _CALENDAR = re.compile(r"P\d+(\.\d+)?[YM].*|\d+(\.\d+)?\s*(months?|years?|y)", r
 
 
 def to_ms(written: str) -> int:
-    """A positive duration as written, in milliseconds; a ValueError says what is wrong with it."""
+    """Read a positive duration in milliseconds; raise ValueError with the reason if it is none."""
     ms = to_delay(written)
     if not ms:
         raise ValueError(f"a duration is positive, and {written} is not")
@@ -41,12 +41,12 @@ def to_ms(written: str) -> int:
 
 
 def as_ms(written: object) -> object:
-    """A duration in a config: text in milliseconds, a number as it is."""
+    """Read a duration of a config: text becomes milliseconds, a number stays."""
     return to_ms(written) if isinstance(written, str) else written
 
 
 def to_delay(written: str) -> int:
-    """The same of a duration that may be nothing."""
+    """Read a duration in milliseconds that may be zero."""
     if written.startswith("-"):
         raise ValueError(f"a duration is positive, and {written} is not")
     total = _exact(written)
@@ -58,7 +58,7 @@ def to_delay(written: str) -> int:
 
 
 def duration(name: str, written: int | str, read: Callable[[str], int] = to_ms) -> int:
-    """The same of a parameter, whose name a ConfigError says; a number is milliseconds."""
+    """Read the duration of a parameter (a number is milliseconds); raise ConfigError with its name."""
     try:
         return read(written) if isinstance(written, str) else written
     except ValueError as error:
@@ -83,7 +83,7 @@ def _exact(written: str) -> Fraction:
 
 
 def to_instant(written: str) -> int:
-    """An instant as written, milliseconds since the epoch or a date and time (UTC unless it says otherwise)."""
+    """Read an instant: milliseconds since the epoch, or a date and time (UTC unless it says otherwise)."""
     if re.fullmatch(r"\d{1,15}", written, re.ASCII):
         return int(written)
     try:
@@ -100,7 +100,7 @@ def to_instant(written: str) -> int:
 
 
 def to_iso(ms: int) -> str:
-    """A duration as RSP-QL writes it: 600000 is PT10M, 500 is PT0.5S, 86400000 is P1D."""
+    """Write a duration as RSP-QL does: 600000 is PT10M, 500 is PT0.5S, 86400000 is P1D."""
     days, rest = divmod(ms, 86_400_000)
     hours, rest = divmod(rest, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
@@ -113,7 +113,7 @@ def to_iso(ms: int) -> str:
 
 
 def to_unit(ms: int, names: tuple[str, ...] = ("ms", "s", "m", "h", "d"), gap: str = "") -> str:
-    """A duration in the largest unit that divides it."""
+    """Write a duration in the largest unit that divides it."""
     for size, name in zip((86_400_000, 3_600_000, 60_000, 1000), reversed(names[1:]), strict=True):
         if ms % size == 0:
             return f"{ms // size}{gap}{name}"

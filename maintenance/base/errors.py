@@ -39,13 +39,13 @@ class FreshkeeperError(Exception):
 
 
 class StoppedError(FreshkeeperError):
-    """Somebody stopped it; the words say how to go on."""
+    """The run was stopped by a signal; the message says how to resume it."""
 
     exit_code = 130
 
 
 class ReaderGoneError(FreshkeeperError):
-    """Who read the output has gone away; as with other tools nothing is said, and the exit code is that of SIGPIPE."""
+    """The reader of the output has closed it: nothing is printed, and the exit code is that of SIGPIPE."""
 
     exit_code = 141
 
@@ -57,7 +57,7 @@ class ConfigError(FreshkeeperError):
 
 
 class UnknownPolicyError(ConfigError):
-    """No such policy, or a plug-in that did not load."""
+    """An unknown policy, or a plug-in that did not load."""
 
 
 class UnknownSettingError(ConfigError):
@@ -65,7 +65,7 @@ class UnknownSettingError(ConfigError):
 
 
 class UnknownNameError(ConfigError):
-    """There is nothing of this name."""
+    """An unknown name; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         there = list(known)
@@ -113,13 +113,13 @@ class EndpointError(FreshkeeperError):
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """The words that end an error about an unknown name: a near match, or all that there are."""
+    """Return the end of an error about an unknown name: the nearest match, or all names."""
     match = get_close_matches(name, known, n=1)
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that there is not."""
+    """Raise UnknownNameError for a name that is not known."""
     there = [str(each) for each in known]
     if name not in there:
         raise UnknownNameError(kind, name, there)
@@ -157,7 +157,7 @@ EXTRAS = {
 
 
 def extra_for(error: ModuleNotFoundError, wanted: str, extra: str = "") -> ImportError:
-    """What to install so that something wanted can be loaded; an error that is not about our extras stays itself."""
+    """Return an error that says which extra to install; errors about other modules are returned as they are."""
     library = (error.name or "").partition(".")[0]
     if library not in EXTRAS:
         return error

@@ -15,7 +15,7 @@ PRIVATE = 0o600
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """A disk that is full or cannot be written to is one clear error; that nobody reads a pipe is told apart."""
+    """Turn the errors of a disk that is full or not writable into one ConfigError; broken pipes pass through."""
     try:
         yield
     except (BrokenPipeError, ConnectionResetError):
@@ -26,10 +26,10 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 @contextmanager
-def whole(path: Path, mode: int = 0o666, durable: bool = False, mark: object = "part") -> Iterator[Path]:
-    """Where to write a file that moves into place when it is complete; `durable`: and has reached the disk.
+def atomic_file(path: Path, mode: int = 0o666, durable: bool = False, mark: object = "part") -> Iterator[Path]:
+    """Yield a path to write to, which takes the place of `path` when it is complete; `durable` waits for the disk.
 
-    What a kill left under the other name is replaced; processes that may write the same file have marks of their own.
+    A file that a kill left unfinished is replaced; processes that may write the same file use different marks.
     """
     with writing(path):
         path.parent.mkdir(0o700 if mode == PRIVATE else 0o777, parents=True, exist_ok=True)
@@ -45,8 +45,8 @@ def whole(path: Path, mode: int = 0o666, durable: bool = False, mark: object = "
 
 
 @contextmanager
-def whole_directory(path: Path) -> Iterator[Path]:
-    """Where to write a directory that takes the place of an earlier one when it is complete."""
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yield a directory to write to, which takes the place of an earlier one when it is complete."""
     with writing(path):
         unfinished = path.with_name(f".{path.name}.part")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -68,17 +68,17 @@ def _to_disk(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A new one is for its owner alone; one that is there stays as it is."""
+    """Make a directory for its owner alone; one that exists stays as it is."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def lock(path: Path, name: str) -> IO[str]:
-    """Hold a directory by a file in it until that is closed, or the process ends."""
+    """Lock a directory by a file in it, until the file is closed or the process ends."""
     path.touch(PRIVATE)
-    held = path.open("w")
+    locked = path.open("w")
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        held.close()
+        locked.close()
         raise ConfigError(f"{name} is in use by another process; every run needs its own") from None
-    return held
+    return locked

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What is refreshed as one: a copy of an SR, all of an SN that the view lacks, or the edges of an SN."""
+    """A copy of a cached entry, all of a lookup key that is missing, or the edges of a lookup key."""
 
     COPY = 0
     MISS = 1

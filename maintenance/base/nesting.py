@@ -1,4 +1,4 @@
-"""How deep and how full a text is, found without a parser: those of libraries crash on what is nested too deep."""
+"""Measure the nesting of texts without a parser: parsers of libraries crash on texts that are nested too deep."""
 
 import re
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pyoxigraph import RdfFormat
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Levels of brackets, or of triples in triples."""
 _MARKS = b'"{}[],'
-_OTHERS = bytes(set(range(256)) - set(_MARKS))
-_ALIKE = bytes.maketrans(b"[]", b"{}")
+_NOT_BRACKETS = bytes(set(range(256)) - set(_MARKS))
+_SQUARE_TO_CURLY = bytes.maketrans(b"[]", b"{}")
 _QUOTE, _COMMA, _OPEN, _CLOSE = b'",{}'
 _TOKEN = re.compile(
     rb"""\\.|"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3}|'{3}(?:[^'\\]|\\.|'{1,2}(?!'))*+'{3}"""
@@ -27,9 +27,9 @@ Marks = NDArray[np.uint8]
 
 
 def marks_of(text: bytes) -> Marks:
-    """The brackets and commas of JSON in UTF-8 that stand outside strings, square ones as curly ones."""
+    """Return the brackets and commas of JSON outside strings, square brackets as curly ones."""
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = np.frombuffer(bare.translate(_ALIKE, _OTHERS), np.uint8)
+    marks = np.frombuffer(bare.translate(_SQUARE_TO_CURLY, _NOT_BRACKETS), np.uint8)
     hidden = marks == _QUOTE
     hidden |= np.logical_xor.accumulate(hidden)
     outside: Marks = marks[~hidden]
@@ -37,21 +37,22 @@ def marks_of(text: bytes) -> Marks:
 
 
 def items_of(marks: Marks) -> int:
-    """How many objects, lists and things in them there are, about."""
+    """Return about how many objects, lists and items there are."""
     return int((marks != _CLOSE).sum())
 
 
 def depth_of(marks: Marks) -> int:
-    """How deep JSON is nested."""
+    """Return the nesting depth of JSON."""
     steps = (marks == _OPEN).view(np.int8) - (marks == _CLOSE).view(np.int8)
     return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
 
 
 def depth_of_triples(text: bytes) -> int:
-    """How deep triples stand in triples, in N-Quads or TriG; never less than it is."""
+    """Return an upper bound of the nesting of triples in triples, in N-Quads or TriG."""
     depth = deepest = 0
-    if (most := text.count(b"<<")) <= DEEPEST:
-        return most
+    brackets = text.count(b"<<")
+    if brackets <= MAX_DEPTH:
+        return brackets
     for found in _TOKEN.finditer(text):
         depth += (found["open"] is not None) - (found["close"] is not None)
         deepest = max(deepest, depth)
@@ -67,7 +68,7 @@ class _Xml:
 
     def begins(self, *_: object) -> None:
         self.depth += 1
-        if self.depth > 2 * DEEPEST:  # a triple in a triple is a property and a node
+        if self.depth > 2 * MAX_DEPTH:  # a triple in a triple is a property and a node
             raise SyntaxError(TOO_DEEP, ("", self.parser.CurrentLineNumber, None, None))
 
     def ends(self, _: str) -> None:
@@ -80,7 +81,7 @@ class _Xml:
 
 
 def check_xml(text: bytes) -> None:
-    """SyntaxError where RDF/XML is nested too deep, or says little that stands for much."""
+    """Raise SyntaxError if RDF/XML is nested too deep, or has entities that contain others."""
     parser = ParserCreate()
     found = _Xml(parser)
     parser.StartElementHandler, parser.EndElementHandler = found.begins, found.ends
@@ -92,22 +93,22 @@ def check_xml(text: bytes) -> None:
 
 
 def no_constant(name: str) -> None:
-    """What Python's reader of JSON takes beyond JSON: NaN and Infinity are no numbers."""
+    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(f"{name} is no number in JSON")
 
 
 def readable(path: Path, kind: RdfFormat | None) -> bytes:
-    """The content of a file of RDF, before a parser sees it; SyntaxError where it is nested too deep."""
+    """Return the content of an RDF file; raise SyntaxError if it is nested too deep for a parser."""
     return checked(path.read_bytes(), kind)
 
 
 def checked(text: bytes, kind: RdfFormat | None) -> bytes:
-    """A text of RDF before a parser sees it; SyntaxError where it is nested too deep."""
+    """Return a text of RDF; raise SyntaxError if it is nested too deep for a parser."""
     if kind == RdfFormat.RDF_XML:
         check_xml(text)
-    elif (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > DEEPEST:
+    elif (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > MAX_DEPTH:
         raise SyntaxError(TOO_DEEP)
     return text
 
 
-TOO_DEEP = f"it is nested deeper than {DEEPEST} levels"
+TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"

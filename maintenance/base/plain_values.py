@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-WRITTEN: dict[type, tuple[str, Callable[[Any], str]]] = {
+ENCODERS: dict[type, tuple[str, Callable[[Any], str]]] = {
     str: ("text", str),
     datetime: ("time", datetime.isoformat),
     date: ("date", date.isoformat),
@@ -16,8 +16,8 @@ WRITTEN: dict[type, tuple[str, Callable[[Any], str]]] = {
     bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
     UUID: ("uuid", str),
 }
-"""By type: what it is called, and its text."""
-READ: Mapping[str, Callable[[str], Any]] = {
+"""By type: its tag, and the function that writes it."""
+DECODERS: Mapping[str, Callable[[str], Any]] = {
     "text": str,
     "time": datetime.fromisoformat,
     "date": date.fromisoformat,
@@ -29,19 +29,19 @@ READ: Mapping[str, Callable[[str], Any]] = {
 
 
 def tagged(value: object, inner: Callable[[Any], Any]) -> Any:
-    """The value as JSON, or None if it is none of these; `inner` writes what it holds."""
+    """Return the value as JSON, or None if its type is unknown; `inner` writes the parts of lists and dicts."""
     if isinstance(value, int | float):
         return value
     if isinstance(value, list):
         return {"list": [inner(part) for part in value]}
     if isinstance(value, Mapping):
         return {"dict": [[inner(key), inner(part)] for key, part in value.items()]}
-    known = WRITTEN.get(type(value))
+    known = ENCODERS.get(type(value))
     return None if known is None else {known[0]: known[1](value)}
 
 
 def parts(value: Mapping[str, Any]) -> list[Any]:
-    """The JSON that a value holds, which may be of terms."""
+    """Return the JSON of the parts of a value, which may be RDF terms."""
     if "dict" in value:
         return [part for pair in value["dict"] for part in pair]
     held: list[Any] = value["list"] if "list" in value else value.get("triple", [])
@@ -49,10 +49,10 @@ def parts(value: Mapping[str, Any]) -> list[Any]:
 
 
 def untagged(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> Any:
-    """The value that was written with a tag, as JSON has no such type."""
+    """Return the value that was written with a tag."""
     ((tag, held),) = value.items()
     if tag == "list":
         return [inner(part) for part in held]
     if tag == "dict":
         return {inner(key): inner(part) for key, part in held}
-    return READ[tag](held)
+    return DECODERS[tag](held)

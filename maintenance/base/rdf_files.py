@@ -9,7 +9,7 @@ from freshkeeper.maintenance.base.nesting import readable
 
 
 def load_graph(path: Path, named: bool = False) -> list[Quad]:
-    """The triples of a file, or of all RDF files of a directory; all in one graph, or with `named` in their own."""
+    """Load the triples of a file, or of all RDF files of a directory; `named` keeps their named graphs."""
     if not path.exists():
         raise ConfigError(f"there is no file {path} to load a graph from")
     files = [path]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 
 def option(name: str, metavar: str) -> dict[str, Any]:
-    """What a key is called on the command line, and what stands for its value there."""
+    """Return how a key is called on the command line, as extra data of its field."""
     return {"option": name, "metavar": metavar}
 
 
@@ -21,7 +21,7 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 
 
 def reference(head: str, values: BaseModel) -> str:
-    """The whole file: what its first lines say, then the keys with the values that they have here."""
+    """Return a reference file: its first lines as comments, then every key with its value."""
     return "".join(f"# {line}\n" for line in head.splitlines()) + "\n".join(_lines(values, "")) + "\n"
 
 
@@ -35,11 +35,11 @@ def _lines(values: BaseModel, indent: str) -> Iterator[str]:
             yield f"{indent}{name}:"
             yield from _lines(value, indent + "  ")
         else:
-            yield f"{indent}{name}: {_written(values, name)}"
+            yield f"{indent}{name}: {_yaml_value(values, name)}"
 
 
 def _stands_for_a_list(values: BaseModel, name: str, one: object) -> bool:
-    """Whether a key may be written as one value where it is a list of one."""
+    """Return whether a list of one may be written as its only item."""
     try:
         read = type(values).model_validate(values.model_dump(mode="json") | {name: one})
     except ValidationError:
@@ -47,7 +47,7 @@ def _stands_for_a_list(values: BaseModel, name: str, one: object) -> bool:
     return bool(getattr(read, name) == getattr(values, name))
 
 
-def _written(values: BaseModel, name: str) -> str:
+def _yaml_value(values: BaseModel, name: str) -> str:
     plain: Any = values.model_dump(mode="json")[name]
     if isinstance(plain, list) and plain and all(isinstance(each, dict) and "name" in each for each in plain):
         plain = [each["name"] for each in plain]

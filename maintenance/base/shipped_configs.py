@@ -11,22 +11,22 @@ SOURCES = ("data", "sparql", "fragments", "resources")
 """The kinds of sources, each the key that a config of one has."""
 
 
-def names() -> list[str]:
-    """Every name, in alphabetical order."""
+def config_names() -> list[str]:
+    """Return every name, in alphabetical order."""
     return sorted(file.stem for file in PLACE.glob("*.yaml"))
 
 
-def named(name: str) -> Path:
-    """The file of a config that comes with freshkeeper."""
-    if name not in names():
+def config_file(name: str) -> Path:
+    """Return the file of a config that comes with freshkeeper."""
+    if name not in config_names():
         raise ConfigError(
-            f"there is no config {name!r} among those that come with freshkeeper; {nearest(name, names())}"
+            f"there is no config {name!r} among those that come with freshkeeper; {nearest(name, config_names())}"
         )
     return PLACE / f"{name}.yaml"
 
 
 def kind_of(keys: Collection[str]) -> str:
-    """What a config is of, by its keys."""
+    """Return what a config describes, by its keys: a run, a source, an experiment, or a following."""
     if {"query", "queries", "templates"} & {*keys}:
         return "run"
     if "trains" in keys:
@@ -34,15 +34,17 @@ def kind_of(keys: Collection[str]) -> str:
     return "source" if {*SOURCES} & {*keys} else "experiment"
 
 
-def about(name: str) -> tuple[str, str]:
-    """What it is of, and its title, or else what its first comment says."""
+def config_title(name: str) -> tuple[str, str]:
+    """Return the kind of a config and its title, or the text of its first comment."""
     from freshkeeper.maintenance.base.yaml_file import read_yaml
 
-    keys = read_yaml(named(name))
-    return kind_of(keys), keys.get("title") or named(name).read_text("utf-8").splitlines()[0].lstrip("# ")
+    keys = read_yaml(config_file(name))
+    return kind_of(keys), keys.get("title") or config_file(name).read_text("utf-8").splitlines()[0].lstrip("# ")
 
 
-def or_named(path: Path) -> Path:
-    """A file as it was given, or the experiment of that name where there is no such file."""
-    known = not path.exists() and str(path) in names() and about(str(path))[0] in ("experiment", "following")
-    return named(str(path)) if known else path
+def file_or_config(path: Path) -> Path:
+    """Return the file, or the shipped experiment of that name if there is no such file."""
+    name = str(path)
+    if path.exists() or name not in config_names():
+        return path
+    return config_file(name) if config_title(name)[0] in ("experiment", "following") else path

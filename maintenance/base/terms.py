@@ -6,12 +6,12 @@ XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
 def text_of(term: object) -> str:
-    """A term as SPARQL and N-Triples write it; the library prints a triple term without its brackets."""
+    """Write a term as SPARQL and N-Triples do; the library prints a triple term without its brackets."""
     return f"<<( {term} )>>" if isinstance(term, Triple) else str(term)
 
 
 def term_json(term: NamedNode | BlankNode | Literal | Triple) -> dict[str, object]:
-    """A term as the SPARQL 1.1 Query Results JSON Format writes it."""
+    """Write a term as the SPARQL 1.1 Query Results JSON Format does."""
     if isinstance(term, NamedNode):
         return {"type": "uri", "value": term.value}
     if isinstance(term, BlankNode):

@@ -1,8 +1,7 @@
 """Solutions of the SPARQL library that nobody has read yet: only the thread that asked for them may let them go.
 
-Dropped by another one, as the collector of garbage does it, the library complains and keeps them for ever. So they are
-kept by their own thread, under a number, and what the number's holder has let go goes with the next question or with
-the thread.
+If another thread drops them, as the garbage collector may, the library complains and keeps them for ever. So their own
+thread keeps them under a number, and drops those that are not needed with its next query or when it ends.
 """
 
 import threading
@@ -16,43 +15,43 @@ from itertools import count
 from pyoxigraph import QuerySolutions
 
 
-class _Held(threading.local):
+class _Solutions(threading.local):
     def __init__(self) -> None:
         self.solutions: dict[int, QuerySolutions] = {}
         self.gone: deque[int] = deque()
 
 
-_held, _numbers = _Held(), count()
+_here, _numbers = _Solutions(), count()
 
 
 @dataclass(eq=False)
 class Unread:
-    """Solutions by their number."""
+    """Solutions that were not read yet, by their number."""
 
     number: int
     gone: "deque[int]" = field(repr=False)
 
     @classmethod
     def of(cls, solutions: QuerySolutions) -> "Unread":
-        """Hold them until they are taken, or this is let go."""
-        while _held.gone:
-            _held.solutions.pop(_held.gone.popleft(), None)
-        unread = cls(next(_numbers), _held.gone)
-        _held.solutions[unread.number] = solutions
+        """Keep solutions until they are taken, or this object is deleted."""
+        while _here.gone:
+            _here.solutions.pop(_here.gone.popleft(), None)
+        unread = cls(next(_numbers), _here.gone)
+        _here.solutions[unread.number] = solutions
         return unread
 
     def take(self) -> QuerySolutions:
-        """The solutions, once, in the thread that asked for them."""
-        return _held.solutions.pop(self.number)
+        """Return the solutions, once, in the thread that asked for them."""
+        return _here.solutions.pop(self.number)
 
     def __del__(self) -> None:
-        """Whoever does this, their own thread lets them go."""
+        """Let the thread that asked for the solutions drop them, whichever thread deletes this object."""
         self.gone.append(self.number)
 
 
 @contextmanager
 def read_here() -> Iterator[None]:
-    """An error that leaves this block takes along nothing of the library's that was being read."""
+    """Clear the frames of an error that leaves the block, so that it keeps no solutions alive."""
     try:
         yield
     except Exception as error:

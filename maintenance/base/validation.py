@@ -1,4 +1,4 @@
-"""What pydantic says of a mistake, in one line that says what would be right."""
+"""Validation errors of pydantic as one line that says what would be right."""
 
 import difflib
 import re
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.base.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 TAG = re.compile(r"str|int|float|Place|SourceConfig|constrained-.*|function-.*|\w+\[.*", re.DOTALL)
-"""What pydantic puts into a place where a value may be of several kinds."""
+"""Parts of a location that pydantic adds where a value may be of several kinds."""
 PLAINER = {
     "too_short": "it must have at least one value",
     "model_type": "it must have keys of its own",
@@ -19,11 +19,11 @@ PLAINER = {
     "list_type": "it must be a list",
     "tuple_type": "it must be a list",
 }
-"""What pydantic says in its own terms."""
+"""Plain words for messages in pydantic's own terms."""
 
 
 def validated(model: type[Model], plain: object, where: str = "", grids: Collection[str] = ()) -> Model:
-    """A model of keys and values; a mistake is told behind `where` they come from."""
+    """Return a model of keys and values; raise ConfigError, whose message begins with `where`."""
     try:
         return model.model_validate(plain)
     except ValidationError as error:
@@ -31,7 +31,7 @@ def validated(model: type[Model], plain: object, where: str = "", grids: Collect
 
 
 def explained(error: ValidationError, model: type[BaseModel], grids: Collection[str] = ()) -> str:
-    """The first mistake in the keys of a model; the values of `grids` are not numbered."""
+    """Return the first mistake in words; values of the keys in `grids` are not numbered."""
     places = [_place(each["loc"], grids, each["type"] == "extra_forbidden") for each in error.errors()]
     alike = [n for n, place in enumerate(places) if place[: len(places[0])] == places[0]]
     best = max(alike, key=lambda n: len(error.errors()[n]["loc"]))  # of several kinds, the one that fits best
@@ -51,7 +51,7 @@ def explained(error: ValidationError, model: type[BaseModel], grids: Collection[
 
 
 def _place(loc: Sequence[int | str], grids: Collection[str], unknown: bool) -> list[str]:
-    """Where a mistake is, as the file has it; an `unknown` key is the last part, whatever it is called."""
+    """Return the location of a mistake as the file has it; an `unknown` key is its last part."""
     numbered = loc[0] not in grids if loc else True
     told = loc[:-1] if unknown else loc
     found = [str(part) for part in told if (numbered if isinstance(part, int) else not TAG.fullmatch(part))]
@@ -59,7 +59,7 @@ def _place(loc: Sequence[int | str], grids: Collection[str], unknown: bool) -> l
 
 
 def _advice(model: type[BaseModel], place: list[str]) -> str:
-    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
+    """Return the nearest match of an unknown key, at its own level or elsewhere, or all keys."""
     word, here = place[-1], _keys(model, place[:-1])
     elsewhere = {inner: f"{key}.{inner}" for key in model.model_fields for inner in _keys(model, [key])}
     near = [elsewhere[word]] if word in elsewhere else difflib.get_close_matches(word, here, n=1, cutoff=0.7)
@@ -71,7 +71,7 @@ def _advice(model: type[BaseModel], place: list[str]) -> str:
 
 
 def _keys(kind: Any, path: Sequence[str]) -> list[str]:
-    """The keys that there are at a place, through lists, tables, and what may be of several kinds."""
+    """Return the keys at a location, through lists, tables and unions."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(path[0]) if path else None
         return list(kind.model_fields) if not path else _keys(field.annotation, path[1:]) if field else []

@@ -1,4 +1,4 @@
-"""A YAML file as keys and values, or one line that says why it is not."""
+"""Read YAML files, or raise one line that says what is wrong."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,11 @@ import yaml
 from freshkeeper.maintenance.base.errors import ConfigError
 
 
-class _Once(yaml.SafeLoader):
-    """Keys stand once: YAML would take the last one and say nothing."""
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A loader that refuses repeated keys: YAML would silently take the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping, or an error at the key that is there again."""
+        """Construct a mapping, or raise an error at a repeated key."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -25,7 +25,7 @@ class _Once(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The keys and values of a file; an empty one has none."""
+    """Read the keys and values of a file; an empty one has none."""
     plain = _read(path)
     if plain is None:
         return {}
@@ -35,7 +35,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_yaml_list(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file: a list, each of keys and values."""
+    """Read the rows of a file: a list, each of keys and values."""
     plain = _read(path)
     if not isinstance(plain, list) or not all(isinstance(row, dict) for row in plain):
         raise ConfigError(f"{path} must hold a list of rows, each of keys and values")
@@ -44,7 +44,7 @@ def read_yaml_list(path: Path) -> list[dict[str, Any]]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Once)
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except yaml.MarkedYAMLError as error:

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import PRIVATE, whole, writing
+from freshkeeper.maintenance.base.files import PRIVATE, atomic_file, writing
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 
@@ -71,13 +71,13 @@ def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
 def write(directory: Path, name: str, tables: Sequence["pa.Table"], mode: int = 0o666) -> None:
     """Write one table whole; nothing of it is visible before it is complete."""
     rows = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
-    with whole(directory / f"{name}.parquet", mode) as file:
+    with atomic_file(directory / f"{name}.parquet", mode) as file:
         parquet.write_table(rows, file, compression="zstd")
 
 
 def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
     """Write a part of a table that is a directory of parts; a part of the same number is replaced."""
-    with whole(directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True) as file:
+    with atomic_file(directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True) as file:
         parquet.write_table(rows, file, compression="zstd")
 
 

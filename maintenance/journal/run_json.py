@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.addresses import mask_secrets_in
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import PRIVATE, whole
+from freshkeeper.maintenance.base.files import PRIVATE, atomic_file
 from freshkeeper.maintenance.base.validation import explained
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class About(_Part):
 
     def write(self, directory: Path, mode: int = PRIVATE) -> None:
         """Write run.json, without user names and secrets of addresses."""
-        with whole(directory / FILE, mode) as file:
-            text = json.dumps(shown_in(self.model_dump() | _made_with()), indent=2, default=str)
+        with atomic_file(directory / FILE, mode) as file:
+            text = json.dumps(mask_secrets_in(self.model_dump() | _made_with()), indent=2, default=str)
             file.write_text(text, encoding="utf-8")
 
 

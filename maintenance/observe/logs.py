@@ -5,7 +5,7 @@ import logging
 import sys
 from typing import TextIO
 
-from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.addresses import mask_secrets_in
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
@@ -25,7 +25,7 @@ class Json(logging.Formatter):
             "event": record.getMessage(),
             **getattr(record, "details", {}),
         }
-        return json.dumps(shown_in(line), ensure_ascii=False)
+        return json.dumps(mask_secrets_in(line), ensure_ascii=False)
 
 
 def start(level: str, stream: TextIO | None = None) -> None:

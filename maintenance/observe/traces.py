@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.sources.sources import Source
 
@@ -39,7 +39,7 @@ class Traces:
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
         if not address.startswith(("http://", "https://")):
-            raise ConfigError(f"traces: {shown(address)!r} is no collector: write http://host:4318")
+            raise ConfigError(f"traces: {mask_secrets(address)!r} is no collector: write http://host:4318")
         exporter = OTLPSpanExporter(f"{address.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT_S)
         self._ids = threading.local()
         ids = RandomIdGenerator()
@@ -85,7 +85,7 @@ class Traces:
         for name, source in sources.items():
             dispatcher = source.transport.dispatcher
             if dispatcher is not None:
-                dispatcher.traced = partial(self._requested, shown(name))
+                dispatcher.traced = partial(self._requested, mask_secrets(name))
 
     def close(self) -> None:
         """Send the remaining spans."""

@@ -8,7 +8,7 @@ sent without noting it are sent again by the next process, with the same id.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import LostError, options_of
@@ -27,7 +27,7 @@ class KafkaOutput:
     def __init__(self, url: str) -> None:
         import confluent_kafka  # noqa: F401
 
-        self.name = shown(url)
+        self.name = mask_secrets(url)
         self._place = KafkaPlace.of(url, options_of(url, HOW, properties="")["properties"])
         self._producer: Producer | None = None
         self._failures: list[str] = []
@@ -81,4 +81,4 @@ class KafkaOutput:
     def _delivered(self, error: Any, message: Any) -> None:
         del message
         if error is not None:
-            self._failures.append(shown(error.str()))
+            self._failures.append(mask_secrets(error.str()))

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
 from freshkeeper.maintenance.outputs.sender import Receiver
@@ -43,7 +43,7 @@ class OutputConfig(BaseModel):
     def _is_one(self) -> Self:
         kind, there, _ = self.to.partition("://")
         if not self.to or (there and kind not in ("kafka", "http", "https")):
-            raise ValueError(f"to: {shown(self.to)!r} is no output: write {WAYS}")
+            raise ValueError(f"to: {mask_secrets(self.to)!r} is no output: write {WAYS}")
         return self
 
     def open_receiver(self, dead_letters: Path) -> Receiver:

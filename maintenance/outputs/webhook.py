@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
 from freshkeeper.maintenance.base.files import make_directory, writing
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool
@@ -71,7 +71,7 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     def put(self, answers: Sequence[AnswerLine]) -> None:
         """Deliver each answer, or write it to the file of dead letters."""
@@ -120,7 +120,7 @@ class Webhook:
         try:
             response = self._pool.exchange(Call("POST", self.url, headers, body), deadline)
         except (EndpointError, ValueError) as error:
-            return shown(str(error)), True, 0.0
+            return mask_secrets(str(error)), True, 0.0
         if 200 <= response.status < 300:
             return "", False, 0.0
         wait = retry_after(response.headers, self.clock()) or 0.0

@@ -15,7 +15,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.pages.charts import VEGA_LITE, datasets_of
 from freshkeeper.maintenance.pages.figures import Figure, Row, View
 from freshkeeper.maintenance.pages.styles import COLOURS, Style
@@ -128,7 +128,7 @@ class Page:
 def write_page(page: Page, file: Path) -> Path:
     """Write a page, whole or not at all."""
     text = rendered(page)
-    with whole(file) as unfinished:
+    with atomic_file(file) as unfinished:
         unfinished.write_text(text, "utf-8")
     return file
 

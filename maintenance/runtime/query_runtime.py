@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.evaluation import Evaluation
@@ -240,6 +240,6 @@ def failure_text(error: Exception) -> str:
 
 
 def _observe(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:
-    source = shown(source)
+    source = mask_secrets(source)
     for observe in observers:
         observe(source, manager, evaluation)

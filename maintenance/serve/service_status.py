@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.audit import Measured
@@ -122,7 +122,9 @@ class Status:
         known.track.add(
             numbers | {"wall_ms": self.clock() * 1000, "checked": len(verdicts), "checked_fresh": sum(verdicts)}
         )
-        known.last_error = next((shown(e) for e in evaluation.refreshes.errors if e is not None), known.last_error)
+        known.last_error = next(
+            (mask_secrets(e) for e in evaluation.refreshes.errors if e is not None), known.last_error
+        )
         for audit in evaluation.audits:
             self.audits.append(
                 {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pyoxigraph import QuerySolutions
 
-from freshkeeper.maintenance.base.nesting import DEEPEST, depth_of, items_of, marks_of
+from freshkeeper.maintenance.base.nesting import MAX_DEPTH, depth_of, items_of, marks_of
 from freshkeeper.maintenance.base.unread_results import read_here
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.sources.transport import Bound
@@ -28,8 +28,8 @@ def check_json(text: bytes, max_bytes: int) -> None:
         raise FetchError(
             f"too large: the answer holds {items} values; the source's max_size allows {most}", refused=True
         )
-    if (depth := depth_of(marks)) > DEEPEST:
-        raise FetchError(f"malformed: the answer is nested {depth} levels deep, and {DEEPEST} are read", refused=True)
+    if (depth := depth_of(marks)) > MAX_DEPTH:
+        raise FetchError(f"malformed: the answer is nested {depth} levels deep, and {MAX_DEPTH} are read", refused=True)
 
 
 def check_values(text: bytes) -> None:

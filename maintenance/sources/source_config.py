@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.durations import as_ms
 from freshkeeper.maintenance.base.errors import ConfigError
@@ -59,9 +59,9 @@ def _address(written: str) -> str:
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; name environment variables under auth")
     if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
-        raise ValueError(f"{shown(written)!r} is no address of an HTTP service; write http://host/path")
+        raise ValueError(f"{mask_secrets(written)!r} is no address of an HTTP service; write http://host/path")
     if not _has_port(parts.netloc):
-        raise ValueError(f"{shown(written)!r} has no port that can be: it is a number up to 65535")
+        raise ValueError(f"{mask_secrets(written)!r} has no port that can be: it is a number up to 65535")
     return written
 
 

@@ -12,7 +12,7 @@ from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, RdfFormat, Store, parse
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.durations import LONGEST_MS
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
@@ -144,8 +144,8 @@ def load_source(written: str) -> Source:
         return source_of(config_of({"fragments": written[len(FRAGMENTS) :]}, "the source"))
     if "://" in written:
         raise ConfigError(
-            f"{shown(written)}: a source is an http or https address of a SPARQL endpoint, a file of RDF, or a YAML "
-            "file; tables and other services are for Enricher (docs/enricher.md) or a source of your own "
+            f"{mask_secrets(written)}: a source is an http or https address of a SPARQL endpoint, a file of RDF, "
+            "or a YAML file; tables and other services are for Enricher (docs/enricher.md) or a source of your own "
             "(docs/writing-a-source.md)"
         )
     path = Path(written)

@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.base.durations import duration, to_delay
 from freshkeeper.maintenance.base.errors import ConfigError, check_name
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
@@ -163,7 +163,7 @@ def _write(
     tables = [step.answers for step in steps if step.answers is not None]
     answers = pa.concat_tables(tables) if tables else schema.empty_table()
     if answers.num_rows and here is not None:
-        with whole(made / "answers.parquet") as file:
+        with atomic_file(made / "answers.parquet") as file:
             parquet.write_table(answers, file)
     if here is not None and made.exists():
         shutil.rmtree(here / f"batch_id={batch}", ignore_errors=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
@@ -57,7 +57,7 @@ def address_of(written: str) -> FeedAddress:
     """Return the address that a text names, checked."""
     kind = written.partition("://")[0]
     if kind not in ADDRESS_KINDS:
-        raise ConfigError(f"the stream {shown(written)}: {nearest(kind, list(ADDRESS_KINDS))}")
+        raise ConfigError(f"the stream {mask_secrets(written)}: {nearest(kind, list(ADDRESS_KINDS))}")
     address = ADDRESS_KINDS[kind](written)
     address.check()
     return address
@@ -91,7 +91,7 @@ def open_stream(
         return TimedLines.stdin(read_errors, steps)
     if written.startswith(ADDRESSES):
         feed = (reception or Reception()).feed(written)
-        return FeedLines(shown(written), _unopened, read_errors, steps, feed=feed)
+        return FeedLines(mask_secrets(written), _unopened, read_errors, steps, feed=feed)
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
         return Directory(path, lambda file: _open_file(file, read_errors, steps), written.startswith(FOLLOW))

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.nesting import DEEPEST, TOO_DEEP, depth_of_triples
+from freshkeeper.maintenance.base.nesting import MAX_DEPTH, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
@@ -154,7 +154,7 @@ def element(row: bytes) -> tuple[int, Quad]:
         raise ValueError(f"{shown!r} has no tab: write <milliseconds>, a tab, and a statement in N-Quads")
     if not time.strip().isdigit():
         raise ValueError(f"{time.decode('utf-8', 'replace')!r} is no time: write whole milliseconds since the epoch")
-    if depth_of_triples(statement) > DEEPEST:
+    if depth_of_triples(statement) > MAX_DEPTH:
         raise ValueError(f"{shown!r} is no statement: {TOO_DEEP}")
     try:
         quads = list(parse(statement, format=RdfFormat.N_QUADS))
@@ -167,7 +167,7 @@ def element(row: bytes) -> tuple[int, Quad]:
 
 def _nests(text: bytes) -> bool:
     """Return whether a line may be nested too deep for a parser; most texts have not even a parenthesis."""
-    return b"(" in text and any(row.count(b"<<") > DEEPEST for row in text.split(b"\n"))
+    return b"(" in text and any(row.count(b"<<") > MAX_DEPTH for row in text.split(b"\n"))
 
 
 def _breaks(rows: Sequence[tuple[bytes, bytes, bytes]]) -> bool:

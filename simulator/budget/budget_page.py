@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from freshkeeper.maintenance.base.files import whole, writing
+from freshkeeper.maintenance.base.files import atomic_file, writing
 from freshkeeper.maintenance.pages.amounts import duration, percent, percent_with_interval
 from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
 from freshkeeper.maintenance.pages.figures import Figure, Row, Table
@@ -34,7 +34,7 @@ def write(answer: BudgetAnswer, directory: Path, title: str, command: str) -> Pa
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "frontier.png").write_bytes(as_png(frontier, "", frontier.views[""]))
-    with whole(directory / "budget.json") as file:
+    with atomic_file(directory / "budget.json") as file:
         file.write_text(json.dumps(words.as_json(answer), indent=2), "utf-8")
     _write_points(answer, directory / "frontier.csv")
     section = Section(
@@ -131,7 +131,7 @@ def _facts(answer: BudgetAnswer) -> list[str]:
 
 
 def _write_points(answer: BudgetAnswer, path: Path) -> None:
-    with whole(path) as unfinished, unfinished.open("w", newline="") as file:
+    with atomic_file(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.writer(file)
         per = answer.question.per
         writer.writerow(["policy", "knob", f"requests_per_{per}", "freshness", "ci95", "at_arrival", "at_arrival_ci95"])

@@ -19,7 +19,7 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 
-from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.addresses import mask_secrets_in
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.journal import run_json
 from freshkeeper.maintenance.journal.run_json import About, RunError
@@ -193,7 +193,7 @@ def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
         about = _begun(out)
-        if about.config != shown_in(plain(experiment)):
+        if about.config != mask_secrets_in(plain(experiment)):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
         if about.complete:
             shutil.rmtree(out / "parts", ignore_errors=True)

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.base.durations import as_ms
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.reference import option
 from freshkeeper.maintenance.base.reference import reference as written
-from freshkeeper.maintenance.base.shipped_configs import or_named
+from freshkeeper.maintenance.base.shipped_configs import file_or_config
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
@@ -266,7 +266,7 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
 
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     """Read an experiment from a YAML file; paths of traces are relative to the file."""
-    path = or_named(path)
+    path = file_or_config(path)
     if not path.exists():
         raise ConfigError(
             f"there is no config {path}; `freshkeeper config list` names those that come with freshkeeper, and "

@@ -18,7 +18,7 @@ from pyarrow import ipc
 from freshkeeper.maintenance.analysis.headline import headline_of_table
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.summary import known
@@ -102,7 +102,7 @@ def content(rows: list[PartRow]) -> bytes:
 
 def write_parts(place: Path, parts: bytes) -> list[RunPart]:
     """Write a file of parts and return their summaries; a kill leaves all of them or none."""
-    with whole(place) as unfinished:
+    with atomic_file(place) as unfinished:
         unfinished.write_bytes(parts)
     return read_parts(place)
 
@@ -140,8 +140,8 @@ def _trace(setting: GridSetting, seed: int, recorded: Callable[[Path], Trace]) -
     chosen = setting.experiment
     if chosen.trace is None:
         given = "duration_ms" in chosen.workload.model_fields_set
-        whole = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
-        evaluations = chosen.evaluations or whole
+        evaluations_of_trace = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
+        evaluations = chosen.evaluations or evaluations_of_trace
         workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
         return generate(workload, seed), evaluations
     trace = recorded(chosen.trace)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.journal import journal, run_json
 from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender
 from freshkeeper.policies.registry import find
@@ -90,7 +90,7 @@ def _merge(out: Path, name: str, parts: Sequence[RunPart]) -> None:
     if first is None:
         return
     with (
-        whole(out / f"{name}.parquet") as unfinished,
+        atomic_file(out / f"{name}.parquet") as unfinished,
         parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer,
     ):
         for table in chain([first], tables):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from pydantic import TypeAdapter
 
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.base.stats import estimate
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
 
 def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
     """Write a CSV file with a column for each field."""
-    with whole(path) as unfinished, unfinished.open("w", newline="") as file:
+    with atomic_file(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, [part.name for part in fields(kind)])
         writer.writeheader()
         for row in rows:

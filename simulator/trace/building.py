@@ -21,7 +21,7 @@ from numpy.random import Generator
 from pydantic import BaseModel, ConfigDict, Field
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import whole_directory
+from freshkeeper.maintenance.base.files import atomic_directory
 
 BASE = "http://example.org/building/"
 STREAM = f"{BASE}readings"
@@ -181,7 +181,7 @@ def write_building(building: Building, seed: int, triples: int, count: int, out:
         if not overwrite:
             raise InputError(f"{out / 'readings.nq'} is there already; name an empty directory, or --overwrite it")
     width = len(str(max(0, count - 1)))
-    with whole_directory(out) as place:
+    with atomic_directory(out) as place:
         with (place / "readings.nq").open("w", encoding="utf-8") as file:
             file.writelines(each.line for each in islice(readings(building, seed), triples))
         (place / "queries").mkdir()

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import whole_directory
+from freshkeeper.maintenance.base.files import atomic_directory
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, LV, NAME, QUERIES
 
 ROOMS, CORRIDORS = 26, 60
@@ -138,7 +138,7 @@ def write_conference(conference: Conference, seed: int, count: int, out: Path, o
             raise InputError(f"{out} is there already and is no conference: name another directory")
         if not overwrite:
             raise InputError(f"{out / 'rfid.nq'} is there already; name an empty directory, or --overwrite it")
-    with whole_directory(out) as place:
+    with atomic_directory(out) as place:
         _write(place / "floorplan.nt", floor_plan(seed).lines())
         _write(place / "dblp.nt", islice(papers(seed), conference.triples))
         _write(place / "rfid.nq", islice(sightings(conference, seed), count))

@@ -23,7 +23,7 @@ from pyarrow.types import is_string
 
 from freshkeeper.maintenance.base.arrays import Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError, nearest
-from freshkeeper.maintenance.base.files import whole, writing
+from freshkeeper.maintenance.base.files import atomic_file, writing
 from freshkeeper.simulator.trace.file_tables import Labels, TraceTable, integers_or_words, read_csv, read_parquet
 
 COLUMNS = {
@@ -216,7 +216,7 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
                     for name, values in columns.items()
                 }
             )
-            with whole(directory / f"{name}.{form}") as file:
+            with atomic_file(directory / f"{name}.{form}") as file:
                 _write(table, file, form)
 
 

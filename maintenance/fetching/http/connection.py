@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import basic
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 
@@ -41,7 +41,9 @@ class Proxy(NamedTuple):
         except ValueError:
             port = 0
         if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-            raise FetchError(f"connection: the proxy {shown(written)} in the environment is not http://host:port")
+            raise FetchError(
+                f"connection: the proxy {mask_secrets(written)} in the environment is not http://host:port"
+            )
         user = "" if parts.username is None else basic(unquote(parts.username), unquote(parts.password or ""))
         return cls(parts.scheme == "https", parts.hostname, port, user)
 
@@ -60,7 +62,7 @@ class Place(NamedTuple):
     via: Proxy | None = None
 
     @property
-    def shown(self) -> str:
+    def masked(self) -> str:
         """The place as errors show it: its host, and the proxy that leads there."""
         return self.host if self.via is None else f"{self.host} by the proxy {self.via.host}:{self.via.port}"
 

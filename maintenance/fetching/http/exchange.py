@@ -138,7 +138,7 @@ class ConnectionPool:
             connection.connect()
         except (OSError, ValueError) as error:
             self._drop(connection)
-            raise FetchError(f"connection: no way to {place.shown}: {_reason(error)}", again=True) from None
+            raise FetchError(f"connection: no way to {place.masked}: {_reason(error)}", again=True) from None
         return connection
 
     def _waiting(self, place: Place) -> "Connection | None":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError, QueryService
@@ -84,8 +84,8 @@ class Incoming:
             except ClosedError:
                 return
             except Exception as error:  # such as an address that is no stream any more: somebody has to look at the log
-                feed.status.connected, feed.status.failure = False, shown(error_text(error))
-                LOGGER.error("the stream %s cannot be read: %s", name, shown(error_text(error)))
+                feed.status.connected, feed.status.failure = False, mask_secrets(error_text(error))
+                LOGGER.error("the stream %s cannot be read: %s", name, mask_secrets(error_text(error)))
                 time.sleep(feed.backoff.next())
 
     def _push(self, name: str, received: Received) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
@@ -98,7 +98,7 @@ class FragmentsOverHttp:
         if counts.strays:
             found.append(f"{counts.strays} triples did not belong to the fragment of their page and were dropped")
         found += self._clock_warnings()
-        return [f"{shown(self.url)}: {warning}" for warning in found]
+        return [f"{mask_secrets(self.url)}: {warning}" for warning in found]
 
     def _clock_warnings(self) -> Iterator[str]:
         clock = self.source_clock

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.state.append_log import AppendLog
 
 FORMAT = b"freshkeeper enrichment 9\n"
@@ -32,7 +32,7 @@ class Store:
 
     def save(self, batch: int, state: object) -> None:
         """The state after a micro-batch."""
-        with whole(self._snapshot(batch), durable=True) as file, file.open("wb") as out:
+        with atomic_file(self._snapshot(batch), durable=True) as file, file.open("wb") as out:
             out.write(FORMAT)
             with pa.CompressedOutputStream(out, "lz4") as packed:
                 pickle.dump(state, packed, pickle.HIGHEST_PROTOCOL)

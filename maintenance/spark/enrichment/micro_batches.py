@@ -17,7 +17,7 @@ from typing import Self, TypeAlias
 import pyarrow as pa
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import JournalRows
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import Arrivals, Tabular
@@ -88,7 +88,7 @@ class Batches:
         else:
             self.store.log(batch).append(arrivals)
         self._now = batch, evaluator
-        with whole(self.store.place / "progress.json") as file:  # for people who watch; nothing is read from it
+        with atomic_file(self.store.place / "progress.json") as file:  # for people who watch; nothing is read from it
             file.write_text(json.dumps({"batch": batch, **evaluator.due.progress()}) + "\n")
         reached("committed")
         evaluator.tidy()

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructField, StructType
 from freshkeeper.maintenance.analysis.ship import ship
 from freshkeeper.maintenance.base.arrays import NO_INTS, Ints
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.selection import check_handles, whole_requests
 from freshkeeper.maintenance.cache.evaluation import Decision
@@ -102,7 +102,7 @@ class OnSpark(OnDriver):
         decision = manager.decide(self.plan.window.instant(k), *self.slots(own))
         each = price.each or choose.SLACK**2  # what costs nothing is all asked for
         most, self.since = int((decision.budget.available + choose.SLACK) // each), self.since or k
-        with whole(self.plan.path("log", k, "asked"), durable=True) as file:
+        with atomic_file(self.plan.path("log", k, "asked"), durable=True) as file:
             file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
         best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
         selection = self._chosen(decision, best.rows, most)
@@ -120,7 +120,7 @@ class OnSpark(OnDriver):
         (results, expected), (candidates, stale) = np.sum(told, axis=0).tolist(), best.sums.tolist()
         evaluation = manager.conclude(decision, refreshes)
         if evaluation.join.degrees.any() and (answers := self.answers(k, evaluation.join)).num_rows:
-            with whole(self._staged / f"{k}.parquet") as file:
+            with atomic_file(self._staged / f"{k}.parquet") as file:
                 parquet.write_table(answers, file)
         record = evaluation.record
         record = replace(

@@ -19,7 +19,7 @@ from pyarrow import parquet
 from freshkeeper.maintenance.analysis.ship import settled
 from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.cache.demand.adjacency import Rows
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
@@ -204,7 +204,9 @@ class Shard:
             self.take()
         if save:
             known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values, self.batch
-            with whole(self.plan.path("snapshots", self.k, self.number), durable=True, mark=self.plan.life) as file:
+            with atomic_file(
+                self.plan.path("snapshots", self.k, self.number), durable=True, mark=self.plan.life
+            ) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
         refreshed, needed = self.view.last_refresh, np.flatnonzero(graph.tallies.total[: graph.srs])
         fresh = np.zeros(graph.srs)
@@ -215,7 +217,7 @@ class Shard:
         join = Join(self.now, graph, present, counts[present].astype(np.int64), fresh, False, refreshed)
         if join.degrees.any():
             table = self.plan.shape.table(self.k, join, self.values.take, self.files.named)
-            with whole(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
+            with atomic_file(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
                 parquet.write_table(table, file, use_dictionary=["k", "t_ms", "weight", "refreshed_ms"])
         return np.array([join.weight.sum(), join.weight @ join.fresh])
 

@@ -17,7 +17,7 @@ from pyarrow import ipc
 
 from freshkeeper.maintenance.base.arrays import Bools, Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.files import whole
+from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.spark.enrichment.on_driver import Shape
 
@@ -97,7 +97,7 @@ def numbers(table: pa.Table, name: str) -> Ints:
 
 def write_arrow(table: pa.Table, path: Path, durable: bool = False) -> None:
     """There whole or not at all; processes that try the same do not meet."""
-    with whole(path, mark=uuid4().hex, durable=durable) as file, ipc.new_file(str(file), table.schema) as out:
+    with atomic_file(path, mark=uuid4().hex, durable=durable) as file, ipc.new_file(str(file), table.schema) as out:
         out.write_table(table.combine_chunks())
 
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Protocol, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, InputLostError, nearest
 from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
@@ -298,8 +298,8 @@ def options_of(url: str, how: str, **known: str | None) -> dict[str, str]:
     options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     for name in options:
         if name not in known:
-            raise ConfigError(f"the stream {shown(url)}: unknown {name}; {nearest(name, list(known))}")
+            raise ConfigError(f"the stream {mask_secrets(url)}: unknown {name}; {nearest(name, list(known))}")
     for name, default in known.items():
         if default is None and not options.get(name):
-            raise ConfigError(f"the stream {shown(url)} has no {name}: {how}")
+            raise ConfigError(f"the stream {mask_secrets(url)} has no {name}: {how}")
     return {name: options.get(name, default or "") for name, default in known.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
@@ -45,7 +45,9 @@ class KafkaPlace:
         where = urlsplit(url)
         topic = where.path.strip("/")
         if not where.netloc or not topic or "/" in topic or "@" in where.netloc:
-            raise ConfigError(f"{shown(url)} has no broker or no topic: {HOW}; credentials go into properties=FILE")
+            raise ConfigError(
+                f"{mask_secrets(url)} has no broker or no topic: {HOW}; credentials go into properties=FILE"
+            )
         if not properties:
             return cls(where.netloc, topic)
         return cls(where.netloc, topic, read_properties(Path(properties)))
@@ -87,7 +89,7 @@ class KafkaAddress:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if brokers or topic are missing; import the library."""
@@ -153,7 +155,7 @@ def error_message(error: BaseException) -> str:
     if error.args:
         cause = error.args[0]
     text = cause.str() if hasattr(cause, "str") else str(cause)
-    return shown(text)
+    return mask_secrets(text)
 
 
 @dataclass(eq=False)
@@ -198,7 +200,7 @@ class KafkaConnection:
         from confluent_kafka import KafkaError
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN or error.fatal():
-            self._failure = shown(error.str())
+            self._failure = mask_secrets(error.str())
 
     def commit(self, position: Position) -> None:
         """Commit offsets to the group, for monitoring of its lag: the run keeps its own."""
@@ -219,7 +221,7 @@ class KafkaConnection:
     def _take(self, message: "Message") -> None:
         error = message.error()
         if error is not None:
-            raise LostError(shown(error.str()))
+            raise LostError(mask_secrets(error.str()))
         kind, time = message.timestamp()
         text = stamped(message.value() or b"", time if kind else None)
         part = str(message.partition())

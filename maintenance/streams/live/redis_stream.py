@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
 from freshkeeper.maintenance.streams.live.message_lines import stamped
@@ -32,7 +32,7 @@ class RedisAddress:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if the key is missing; import the library."""
@@ -54,7 +54,7 @@ class RedisAddress:
         except ResponseError as error:
             raise ConfigError(f"the stream {self.name}: {error}") from None
         except RedisError as error:
-            raise LostError(shown(str(error))) from None
+            raise LostError(mask_secrets(str(error))) from None
 
     def _client(self) -> "Redis":
         from redis import Redis
@@ -90,7 +90,7 @@ class RedisConnection:
         except ResponseError as error:
             raise ConfigError(f"the stream {self.key} of Redis: {error}") from None
         except (RedisError, OSError, ValueError) as error:
-            raise LostError(shown(str(error))) from None
+            raise LostError(mask_secrets(str(error))) from None
         if not found:
             return Received(b"", {self.key: self.last})
         ((_, entries),) = found

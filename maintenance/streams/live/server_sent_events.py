@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote, urljoin, urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import basic
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError, InputError
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpStream
@@ -46,7 +46,7 @@ class EventAddress:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     @property
     def keeps(self) -> bool:
@@ -97,7 +97,7 @@ class EventConnection:
         try:
             chunk = self.source.read1(CHUNK)
         except (EndpointError, OSError) as error:
-            raise LostError(shown(str(error))) from None
+            raise LostError(mask_secrets(str(error))) from None
         *lines, self._rest = _END.split(self._rest + chunk)
         if len(self._rest) > LONGEST_LINE:
             if not self._rest.startswith(b":"):
@@ -155,7 +155,7 @@ def _open(url: str, last: str) -> HttpStream:
         try:
             response = pool.stream(Call("GET", address, headers))
         except (EndpointError, ValueError) as error:
-            raise LostError(shown(str(error))) from None
+            raise LostError(mask_secrets(str(error))) from None
         if 200 <= response.status < 300:
             return response
         status, reason, location = response.status, response.reason, response.headers.get("location")

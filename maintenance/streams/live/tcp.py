@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.live.message_lines import LineSplitter
@@ -25,7 +25,7 @@ class TcpAddress:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if the address has no host or no port."""

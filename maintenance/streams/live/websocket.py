@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
@@ -26,7 +26,7 @@ class SocketAddress:
 
     @property
     def name(self) -> str:
-        return shown(self.url)
+        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if the URL is malformed; import the library."""

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from freshkeeper.maintenance.base.addresses import MASK, secrets_in, shown
+from freshkeeper.maintenance.base.addresses import MASK, mask_secrets, secrets_in
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
@@ -43,14 +43,14 @@ WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedB
     ],
 )
 def test_what_is_secret_in_an_address_is_masked_and_all_else_is_as_it_was(text: str, said: str) -> None:
-    assert shown(text) == said
-    assert shown(said) == said
+    assert mask_secrets(text) == said
+    assert mask_secrets(said) == said
 
 
 @given(st.text(min_size=4).map(lambda text: quote(f"Q{text}Z", safe="")), st.sampled_from(["apikey", "key", "sig"]))
 def test_whatever_a_key_is_it_is_not_shown(secret: str, name: str) -> None:
     address = f"https://example.org/sparql?a=1&{name}={secret}&b=2"
-    assert shown(f"at {address}: no") == f"at https://example.org/sparql?a=1&{name}={MASK}&b=2: no"
+    assert mask_secrets(f"at {address}: no") == f"at https://example.org/sparql?a=1&{name}={MASK}&b=2: no"
     assert secret in secrets_in(address)
 
 

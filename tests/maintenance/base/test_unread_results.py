@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyoxigraph import QuerySolutions, Store
 
-from freshkeeper.maintenance.base.unread_results import Unread, _held, read_here
+from freshkeeper.maintenance.base.unread_results import Unread, _here, read_here
 from freshkeeper.maintenance.engine.evaluator import LazyRows, Snapshot, Table
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.sources.bounds import bounded
@@ -34,13 +34,13 @@ def test_rows_that_nobody_reads_may_be_dropped_by_another_thread() -> None:
     assert isinstance(found.rows, LazyRows)
     ring: list[object] = [found]
     ring.append(ring)
-    before = len(_held.solutions)
+    before = len(_here.solutions)
     del found, ring
     collected_elsewhere()  # an error of the library here would fail the test
     unread = Unread.of(asked())
-    assert len(_held.solutions) == before
+    assert len(_here.solutions) == before
     assert len(list(unread.take())) == 3
-    assert len(_held.solutions) == before - 1
+    assert len(_here.solutions) == before - 1
 
 
 def failing(rows: QuerySolutions) -> Iterator[object]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.base.files import PRIVATE, whole, whole_directory
+from freshkeeper.maintenance.base.files import PRIVATE, atomic_directory, atomic_file
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
@@ -152,32 +152,32 @@ def test_run_json_comes_back_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_file_is_there_whole_or_as_it_was(tmp_path: Path, durable: bool) -> None:
     file = tmp_path / "new" / "file"
-    with whole(file, PRIVATE, durable) as unfinished:
+    with atomic_file(file, PRIVATE, durable) as unfinished:
         unfinished.write_text("one")
     assert file.stat().st_mode & 0o777 == PRIVATE
-    with suppress(ZeroDivisionError), whole(file, durable=durable) as unfinished:
+    with suppress(ZeroDivisionError), atomic_file(file, durable=durable) as unfinished:
         unfinished.write_text("tw")
         raise ZeroDivisionError
     assert file.read_text() == "one"
-    with whole(file, durable=durable) as unfinished:
+    with atomic_file(file, durable=durable) as unfinished:
         assert not unfinished.read_text(), "what an earlier one left is gone"
         unfinished.write_text("two")
     assert [each.name for each in file.parent.iterdir()] == ["file"]
     assert file.read_text() == "two"
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be written"), whole(tmp_path / "file" / "x"):
+    with pytest.raises(ConfigError, match="cannot be written"), atomic_file(tmp_path / "file" / "x"):
         pass
 
 
 def test_a_directory_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "place"
-    with whole_directory(place) as unfinished:
+    with atomic_directory(place) as unfinished:
         (unfinished / "a").write_text("1")
-    with suppress(ZeroDivisionError), whole_directory(place) as unfinished:
+    with suppress(ZeroDivisionError), atomic_directory(place) as unfinished:
         (unfinished / "b").write_text("2")
         raise ZeroDivisionError
     assert [each.name for each in place.iterdir()] == ["a"]
-    with whole_directory(place) as unfinished:
+    with atomic_directory(place) as unfinished:
         (unfinished / "c").write_text("3")
     assert [each.name for each in place.iterdir()] == ["c"]
     assert [each.name for each in tmp_path.iterdir()] == ["place"]

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from terms import text_of
 
-from freshkeeper.maintenance.base.nesting import DEEPEST
+from freshkeeper.maintenance.base.nesting import MAX_DEPTH
 from freshkeeper.maintenance.engine.native import dictionary as dictionaries
 from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -178,7 +178,7 @@ def test_whatever_bytes_come_they_are_the_same_as_quads_and_as_columns(
         assert seen(lambda stream: ColumnLines(stream, dictionary), text, size, policy, graph) == as_quads
 
 
-NESTED = b"<<( <a:a> <a:a> " * (DEEPEST + 1) + b"<a:a>" + b" )>>" * (DEEPEST + 1)
+NESTED = b"<<( <a:a> <a:a> " * (MAX_DEPTH + 1) + b"<a:a>" + b" )>>" * (MAX_DEPTH + 1)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 from terms import rows_of, solutions, text_of
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.base.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
+from freshkeeper.maintenance.base.nesting import MAX_DEPTH, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.outputs.formats import writer
@@ -60,7 +60,7 @@ def count(made: Session) -> int:
 
 
 @pytest.mark.parametrize("comment", ["", "# ends here\r"])
-@pytest.mark.parametrize("levels", [DEEPEST + 1, 700, 10_000])
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 700, 10_000])
 def test_a_line_that_is_nested_too_deep_is_one_element_lost(levels: int, comment: str, tmp_path: Path) -> None:
     text = line(1) + line(2, nested(levels)).replace("\t", f"\t{comment}") + line(3_600_001, name="c")
     with pytest.raises(StreamError, match=r"s.nq, line 2: .* nested deeper than 100 levels"):
@@ -70,7 +70,7 @@ def test_a_line_that_is_nested_too_deep_is_one_element_lost(levels: int, comment
 
 
 def test_what_only_looks_nested_is_read(lines_of: Callable[..., Any]) -> None:
-    deep, shown = nested(DEEPEST), "<<(" * 1_000
+    deep, shown = nested(MAX_DEPTH), "<<(" * 1_000
     found = lines_of(line(1, deep) + line(2, f'"{shown}"') + line(3, '"a\\"' + shown + '"'))
     assert [str(quad.object)[:4] for quad in found] == ["<htt", '"<<(', '"a\\"']
 
