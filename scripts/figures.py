@@ -180,6 +180,8 @@ def _canonical(value: object) -> object:
     """Sort lists, as answers are bags, and drop labels of blank nodes and measured times."""
     if isinstance(value, list):
         return sorted((_canonical(part) for part in value), key=lambda part: json.dumps(part, sort_keys=True))
+    if isinstance(value, str):
+        return re.sub(r"_:\w+", "_:", value)
     if not isinstance(value, dict):
         return value
     if value.get("type") == "bnode":

@@ -132,4 +132,6 @@ def test_answers_are_compared_as_bags_without_labels_of_blank_nodes(figures: Mod
     second = '{"t": 1, "answers": [{"value": "x", "fresh": 0.5}, {"type": "bnode", "value": "b", "fresh": 1.0}]}'
     assert figures.of_answers(first) == figures.of_answers(second)
     assert figures.of_answers(first)["believed fresh"] == 1.5
+    triples = [f'{{"t": 1, "answers": [{{"triple": "_:{label} <urn:p> <urn:o> ."}}]}}' for label in "ab"]
+    assert figures.of_answers(triples[0]) == figures.of_answers(triples[1])
     assert figures.of_answers(first.replace('"x"', '"y"'))["hash"] != figures.of_answers(first)["hash"]
