@@ -42,7 +42,7 @@ SourceLike: TypeAlias = Fetcher | Endpoint | Remote | Fetching | Callable[..., M
 
 def fetcher_of(source: SourceLike) -> Fetcher:
     """Return what a manager fetches with: the source itself where it is a fetcher, or one around it."""
-    if hasattr(source, "delivering"):
+    if hasattr(source, "carry_out"):
         return cast("Fetcher", source)
     if isinstance(source, Remote):
         return RemoteFetcher(source)
