@@ -285,9 +285,6 @@ class Selection:
     reason: str = ""
 
 
-NOTHING = Selection(np.empty(0, np.int32), np.empty(0), "nothing to refresh")
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """What came of a selection: per SR whether the fetch succeeded and whether the value had changed.

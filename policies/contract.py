@@ -43,13 +43,13 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
         ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
         (
             "chose what is certainly fresh",
-            lambda: asked(policy, Trait.NEVER_FRESH) and bool((round.fresh_if_kept[chosen, 0] >= 1).any()),
+            lambda: expects(policy, Trait.NEVER_FRESH) and bool((round.fresh_if_kept[chosen, 0] >= 1).any()),
         ),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
         (
             "chose otherwise when every demand was 8 times as high",
-            lambda: asked(policy, Trait.ANY_SCALE) and _heeds_scale(policy, selection, round, budget),
+            lambda: expects(policy, Trait.ANY_SCALE) and _heeds_scale(policy, selection, round, budget),
         ),
     )
     for name, broken in checks:
@@ -58,7 +58,7 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     return selection
 
 
-def asked(policy: Policy, trait: Trait) -> bool:
+def expects(policy: Policy, trait: Trait) -> bool:
     """Whether it should be so: not what it waives, of a cache without a budget that it spares what is fresh, or of one
     that plays back what it foresaw what goes first.
     """
@@ -102,7 +102,7 @@ def check_staler_first(policy: Policy, case: Case, knowledge: Knowledge) -> None
     >>> from freshkeeper import Case, Knowledge, policy
     >>> check_staler_first(policy("plan"), Case.BGP, Knowledge.LEARNED)
     """
-    if not asked(policy, Trait.STALER_FIRST):
+    if not expects(policy, Trait.STALER_FIRST):
         return
     for seed in range(20):
         rng = np.random.default_rng([seed, 13])

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from freshkeeper.policies.ttl import Ttl
 
-FOR_EVER = 2**61
+NO_EXPIRY_MS = 2**61
 """In milliseconds; longer than any age, and younger than what was never fetched."""
 
 
@@ -14,4 +14,4 @@ class FetchOnce(Ttl):
     """What the view lacks and nothing else: the least that a cache can cost, and as stale as it gets."""
 
     name: ClassVar[str] = "fetch-once"
-    ttl_ms: int = field(default=FOR_EVER, init=False)
+    ttl_ms: int = field(default=NO_EXPIRY_MS, init=False)

@@ -13,7 +13,7 @@ from freshkeeper.policies.now_or_later import NowOrLater
 from freshkeeper.policies.outlook import Outlook, outlook, price_of
 from freshkeeper.policies.ranked import NO, Ranked
 
-TRIFLE = 1e-9
+MIN_GAIN = 1e-9
 """Less than this is rounding, not gain."""
 
 
@@ -41,9 +41,9 @@ class Plan(LooksAhead, Ranked):
         """Where staleness is not known: the index; behind all that have one, by gain, what has none."""
         choice = NowOrLater(round, round.expected_demand if self.expect else round.demand)
         gain, more_than_all = choice.gain(), 1.0 + 2.0 * float(round.cost.sum())
-        index = choice.indices(gain, round.candidates & (gain > TRIFLE), more_than_all)
-        rest = np.where(gain > TRIFLE, TRIFLE * gain / (1.0 + gain), NO)
-        return np.where(index > TRIFLE, index, rest)
+        index = choice.indices(gain, round.candidates & (gain > MIN_GAIN), more_than_all)
+        rest = np.where(gain > MIN_GAIN, MIN_GAIN * gain / (1.0 + gain), NO)
+        return np.where(index > MIN_GAIN, index, rest)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Refresh what is worth more now than later."""
@@ -52,11 +52,11 @@ class Plan(LooksAhead, Ranked):
             return self._at_a_price(NowOrLater(round, demand), budget, rng)
         if budget.bank <= 0:
             gain = expected_gain(round, demand)
-            return choose.best(gain, gain > TRIFLE, round.cost, budget.available, rng, "most answers gained")
+            return choose.best(gain, gain > MIN_GAIN, round.cost, budget.available, rng, "most answers gained")
         view, per_unit = self._foreseen(round, demand, budget)
         gain, price = view.gain_now, per_unit * round.cost
         urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
-        now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
+        now = choose.best(urgency, urgency > MIN_GAIN, round.cost, budget.available, rng, "worth more now than later")
         return _with_rest(now, gain, round, budget.lost_if_unspent, rng)
 
     def _foreseen(self, round: Round, demand: Floats, budget: Budget) -> tuple[Outlook, float]:
@@ -75,13 +75,13 @@ class Plan(LooksAhead, Ranked):
     def _at_a_price(self, choice: NowOrLater, budget: Budget, rng: np.random.Generator) -> Selection:
         """The highest indices of what the window needs; what then is left over goes by gain."""
         round, gain = choice.round, choice.gain()
-        index = choice.indices(gain, round.candidates & (gain > TRIFLE), budget.available)
-        now = choose.best(index, index > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
+        index = choice.indices(gain, round.candidates & (gain > MIN_GAIN), budget.available)
+        now = choose.best(index, index > MIN_GAIN, round.cost, budget.available, rng, "worth more now than later")
         return _with_rest(now, gain, round, budget.available, rng)
 
 
 def _with_rest(now: Selection, gain: Floats, round: Round, money: float, rng: np.random.Generator) -> Selection:
     """What is left of the money goes by gain, at a score of 0: it brings no more now than later."""
     spare = money - choose.spent(now, round.cost)
-    rest = choose.best(gain, choose.without(gain > TRIFLE, now.chosen), round.cost, spare, rng)
+    rest = choose.best(gain, choose.without(gain > MIN_GAIN, now.chosen), round.cost, spare, rng)
     return choose.joined(now, replace(rest, scores=np.zeros(rest.chosen.size)))

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.base.errors import FreshkeeperError, UnknownPolicyE
 from freshkeeper.policies.base import Policy
 
 GROUP = "freshkeeper.policies"
-OURS = {
+BUILTIN = {
     "no-cache": "freshkeeper.policies.no_cache:NoCache",
     "fetch-once": "freshkeeper.policies.fetch_once:FetchOnce",
     "ttl": "freshkeeper.policies.ttl:Ttl",
@@ -44,20 +44,20 @@ KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "
 @cache
 def plugins() -> dict[str, EntryPoint]:
     """The plug-ins that are installed, by name, loaded or not; none takes the place of one of ours."""
-    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in OURS}
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in BUILTIN}
 
 
 def names() -> list[str]:
     """Every name that a policy can be asked for by."""
-    return [*OURS, *sorted(plugins())]
+    return [*BUILTIN, *sorted(plugins())]
 
 
 def available() -> dict[str, type[Policy]]:
     """Every policy that loads, by name."""
-    return {name: found for name in names() if not isinstance(found := tried(name), FreshkeeperError)}
+    return {name: found for name in names() if not isinstance(found := try_load(name), FreshkeeperError)}
 
 
-def tried(name: str) -> type[Policy] | FreshkeeperError:
+def try_load(name: str) -> type[Policy] | FreshkeeperError:
     """A policy, or the error that kept it from loading: a listing shows both."""
     try:
         return find(name)
@@ -67,8 +67,8 @@ def tried(name: str) -> type[Policy] | FreshkeeperError:
 
 def find(name: str) -> type[Policy]:
     """The class of a policy: a registered name or `module:Class`."""
-    if name in OURS:
-        return _load(OURS[name])
+    if name in BUILTIN:
+        return _load(BUILTIN[name])
     if name in plugins():
         return _load(plugins()[name].value)
     if ":" in name:

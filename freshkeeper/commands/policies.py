@@ -26,7 +26,7 @@ def policies(
     if check:
         _check(check)
         return
-    listed = [_described(name, registry.tried(name)) for name in registry.names()]
+    listed = [_described(name, registry.try_load(name)) for name in registry.names()]
     if as_json:
         print_json(listed)
         return
@@ -60,7 +60,7 @@ def _settings(found: Any) -> list[str]:
 
 def _check(name: str) -> None:
     from freshkeeper.policies.base import Budget, Trait
-    from freshkeeper.policies.contract import asked, check, check_staler_first, examples
+    from freshkeeper.policies.contract import check, check_staler_first, examples, expects
     from freshkeeper.policies.registry import make
 
     policy = make(name)
@@ -73,4 +73,5 @@ def _check(name: str) -> None:
             check_staler_first(policy, case, knowledge)
     say(f"{policy.name} keeps the contract on {done} rounds")
     for trait in Trait:
-        say(f"  {trait}{'' if asked(policy, trait) else ': not asked, as the policy says itself that it is otherwise'}")
+        waived = "" if expects(policy, trait) else ": not checked, since the policy waives it"
+        say(f"  {trait}{waived}")

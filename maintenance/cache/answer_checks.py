@@ -10,7 +10,7 @@ from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.budget.audit import Audit, Auditor, Draws, Sampled, still_fresh
 from freshkeeper.maintenance.cache.budget.controller import Observed
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
-from freshkeeper.maintenance.cache.evaluation import Decision, Join, Prospect, Refreshes
+from freshkeeper.maintenance.cache.evaluation import Decision, Join, PreparedRound, Refreshes
 from freshkeeper.maintenance.cache.view_writer import ViewWriter
 from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 from freshkeeper.policies.base import NEVER, Budget
@@ -23,13 +23,13 @@ class AnswerChecks:
     auditor: Auditor | None
     writer: ViewWriter
 
-    def draw(self, prospect: Prospect, budget: Budget, ledger: Ledger, price: Price) -> Draws:
+    def draw(self, prepared: PreparedRound, budget: Budget, ledger: Ledger, price: Price) -> Draws:
         """The answers that this evaluation checks."""
         if self.auditor is None:
             return Draws()
-        view, sns = self.writer.view, prospect.sns
+        view, sns = self.writer.view, prepared.sns
         missed = [view.sns.numbers[sn] for sn in view.misses]
-        sampled = Sampled(sns, prospect.counts, view.graph.degrees(sns), np.isin(sns, missed), view.degree)
+        sampled = Sampled(sns, prepared.counts, view.graph.degrees(sns), np.isin(sns, missed), view.degree)
         return self.auditor.draw(ledger.paid, budget.available, price, sampled, view)
 
     def judge(self, decision: Decision, refreshes: Refreshes, price: Price) -> list[Audit]:
@@ -57,20 +57,35 @@ class AnswerChecks:
         return join
 
 
-def observed(
-    decision: Decision, refreshes: Refreshes, audits: Sequence[Audit], weights: Floats, fresh: Floats, copies: Floats
-) -> Observed:
-    """What a controller sees: whether copies that were replaced, and answers that were checked, were fresh."""
-    kept = np.full(copies.size, np.nan)
+@dataclass(frozen=True, eq=False)
+class AnswerWeights:
+    """What the answers of an evaluation weigh, how likely each is fresh, and how likely each copy is."""
+
+    weights: Floats
+    fresh: Floats
+    copies: Floats
+    """by slot, as the probability"""
+
+
+def observed(decision: Decision, refreshes: Refreshes, audits: Sequence[Audit], answers: AnswerWeights) -> Observed:
+    """Return what a controller learns from: whether replaced copies, and answers that were checked, were fresh."""
+    kept = np.full(answers.copies.size, np.nan)
     had = decision.round.last_refresh != NEVER
     kept[decision.srs[had]] = decision.round.fresh_if_kept[had, 0]
     good = np.array([error is None for error in refreshes.errors], bool) & ~refreshes.late
     good[good] = ~np.isnan(kept[refreshes.srs[good]])
     draws = decision.draws.answers if audits else ()
-    told = [(one.fresh, float(np.prod(copies[list(draw.srs)]))) for one, draw in zip(audits, draws, strict=True)]
-    known = [(verdict, believed) for verdict, believed in told if verdict is not None]
+    believed, verdicts = [], []
+    for audit, draw in zip(audits, draws, strict=True):
+        if audit.fresh is not None:
+            believed.append(float(np.prod(answers.copies[list(draw.srs)])))
+            verdicts.append(audit.fresh)
     return Observed(
-        weights, fresh, kept[refreshes.srs[good]], refreshes.changed[good],
-        np.array([believed for _, believed in known]), np.array([verdict for verdict, _ in known], bool),
-        refreshes.spent,
-    )  # fmt: skip
+        weights=answers.weights,
+        fresh=answers.fresh,
+        replaced=kept[refreshes.srs[good]],
+        changed=refreshes.changed[good],
+        audited=np.array(believed),
+        verdicts=np.array(verdicts, bool),
+        spent=refreshes.spent,
+    )

@@ -24,12 +24,12 @@ def evaluate_together(managers: Sequence[Manager], now: int, arrivals: Sequence[
     >>> [evaluation.record.spent for evaluation in evaluate_together([busy, quiet], 1000, arrivals)]
     [2.0, 0.0]
     """
-    prospects = [manager.look(now, new) for manager, new in zip(managers, arrivals, strict=True)]
-    for manager, prospect in zip(managers, prospects, strict=True):
-        manager.bid(prospect)
+    prepareds = [manager.prepare_round(now, new) for manager, new in zip(managers, arrivals, strict=True)]
+    for manager, prepared in zip(managers, prepareds, strict=True):
+        manager.bid(prepared)
     decisions = []
-    for manager, prospect in zip(managers, prospects, strict=True):
-        decisions.append(manager.choose(prospect))
+    for manager, prepared in zip(managers, prepareds, strict=True):
+        decisions.append(manager.choose(prepared))
         manager.reserve(decisions[-1])
     for manager in managers:
         manager.ledger.extend()

@@ -17,7 +17,7 @@ from freshkeeper.policies.base import NEVER, Budget, Round, Selection
 
 
 @dataclass(frozen=True, eq=False)
-class Prospect:
+class PreparedRound:
     """What an evaluation may choose from, before it has money."""
 
     k: int
@@ -29,7 +29,7 @@ class Prospect:
     """the slots of the SNs in the window"""
     counts: Ints
     """how many mappings each of them has there"""
-    looked_us: float
+    prepare_us: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Refreshes:
         return replace(self, keys=self.keys + late.keys, errors=self.errors + late.errors, **joined)
 
     @property
-    def wanted(self) -> Iterator[tuple[int, Hashable]]:
+    def entries(self) -> Iterator[tuple[int, Hashable]]:
         """What each was of: the kind of entry, and its key."""
         return zip(self.kinds.tolist(), self.keys, strict=True)
 
@@ -155,8 +155,8 @@ class Join:
     """how many window mappings each of them has"""
     copies: Floats
     """by SR: the probability that its copy is fresh; 0 where there is none yet"""
-    whole: bool
-    """whether an answer is fresh when all copies of its SN are"""
+    all_inputs_fresh: bool
+    """whether an answer is fresh when all copies of its lookup key are"""
     refreshed: Ints
     """by SR: when the copy was fetched that answers are made of"""
     audited: dict[int, object] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class Join:
     @cached_property
     def fresh(self) -> Floats:
         """By row: the probability that the answer is fresh."""
-        return np.repeat(self.wholes, self.degrees) if self.whole else self.copies[self.rows[1]]
+        return np.repeat(self.fresh_by_sn, self.degrees) if self.all_inputs_fresh else self.copies[self.rows[1]]
 
     def values(self, srs: list[int], held: Sequence[object]) -> list[object]:
         """What answers have of these SRs, `held` being what the view has now."""
@@ -189,7 +189,7 @@ class Join:
         return [self.audited[sr] if sr in self.audited else held[sr] for sr in srs]
 
     @cached_property
-    def wholes(self) -> Floats:
+    def fresh_by_sn(self) -> Floats:
         """By SN: the probability that all its copies are fresh; 0 where it needs none."""
         connected, found = self.degrees > 0, np.zeros(self.sns.size)
         starts = (np.cumsum(self.degrees) - self.degrees)[connected]

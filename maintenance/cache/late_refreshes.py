@@ -18,7 +18,7 @@ class LateRefreshes:
     """Knows which evaluation asked at which instant."""
 
     writer: ViewWriter
-    _asked: dict[int, int] = field(default_factory=dict)
+    _evaluation_at: dict[int, int] = field(default_factory=dict)
 
     def receive(self, late: Sequence[Late], k: int) -> Refreshes:
         """Into the view with it, at evaluation `k`; what is no longer in the view is let go."""
@@ -29,11 +29,11 @@ class LateRefreshes:
             bool(self.writer.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0])
             for slot, one in zip(slots, known, strict=True)
         ]
-        return Refreshes.of_late(known, slots, changed, [self._asked.get(one.read_at, k) for one in known])
+        return Refreshes.of_late(known, slots, changed, [self._evaluation_at.get(one.read_at, k) for one in known])
 
     def remember(self, decision: Decision, errors: Sequence[str | None]) -> None:
         """Which evaluation it was: what was asked for and is not there may still come."""
         if any(errors):
-            self._asked[decision.now] = decision.k
-        if len(self._asked) > LONGEST_WAIT:
-            del self._asked[next(iter(self._asked))]
+            self._evaluation_at[decision.now] = decision.k
+        if len(self._evaluation_at) > LONGEST_WAIT:
+            del self._evaluation_at[next(iter(self._evaluation_at))]

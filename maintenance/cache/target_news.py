@@ -4,7 +4,7 @@ from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.manager import Manager
 
 DAY = 86_400_000
-OFTEN = 0.1
+NOTABLE_SHARE = 0.1
 """The part of the evaluations at the ceiling, below the target, from which on that is said."""
 
 
@@ -29,6 +29,6 @@ def target_news(name: str, manager: Manager) -> str:
     said += f", for {each:.2f} of at most {float(control.ceiling):g} cost units per evaluation"
     if (day := daily(manager)) is not None:
         said += f", which is {day:,.0f} a day"
-    if control.at_ceiling > OFTEN * control.evaluations:
+    if control.at_ceiling > NOTABLE_SHARE * control.evaluations:
         said += f"; {control.at_ceiling:,} of {control.evaluations:,} evaluations would have needed more"
     return said

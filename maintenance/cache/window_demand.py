@@ -74,5 +74,5 @@ class WindowDemand:
 
     def move_to(self, window: WindowSpec, horizon: int, now: int) -> None:
         """Count in another window from now on; of what came so far, as much as both reach."""
-        self.content = self.content.moved(window, horizon, now)
+        self.content = self.content.with_spec(window, horizon, now)
         self.view.graph.follow(self.content)

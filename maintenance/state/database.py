@@ -17,7 +17,7 @@ from typing import IO, Any
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import PRIVATE, lock, make_directory
 
-VERSION = 3
+VERSION = 4
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 DAMAGED = (sqlite3.Error, UnicodeDecodeError)

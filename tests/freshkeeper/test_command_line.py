@@ -303,7 +303,7 @@ def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Call,
     good = freshkeeper("policies", "--check", "checked:Meant")
     assert (good.code, good.out) == (0, "")
     assert good.err.startswith("meant keeps the contract on ")
-    assert "\n  of entries that are alike the staler go first: not asked, as the policy says itself" in good.err
+    assert "\n  of entries that are alike the staler go first: not checked, since the policy waives it" in good.err
     assert "\n  multiplying all demands changes nothing\n" in good.err
     broken = freshkeeper("policies", "--check", "checked:Greedy")
     assert broken.code == 1

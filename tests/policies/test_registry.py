@@ -96,7 +96,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
     done = plugged("policies", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     listed = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    assert list(listed)[: len(registry.OURS)] == list(registry.OURS)
+    assert list(listed)[: len(registry.BUILTIN)] == list(registry.BUILTIN)
     assert listed["newest"] == {
         "name": "newest",
         "cases": "aggregate, bgp",
@@ -144,11 +144,11 @@ def test_a_broken_plug_in_is_fatal_only_to_who_asks_for_it(
 
 
 def test_every_name_of_ours_loads() -> None:
-    assert set(registry.OURS) <= set(registry.available())
-    for name in registry.OURS:
+    assert set(registry.BUILTIN) <= set(registry.available())
+    for name in registry.BUILTIN:
         policy = registry.make(name)
         assert policy.name == name
-        assert isinstance(registry.tried(name), type)
+        assert isinstance(registry.try_load(name), type)
 
 
 def test_a_class_can_be_named_by_its_module() -> None:

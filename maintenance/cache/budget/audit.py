@@ -154,13 +154,13 @@ class Auditor:
 
     def dump(self) -> dict[str, Any]:
         """What must survive a restart."""
-        lots = self.rng.bit_generator.state
-        return {"account": str(self.account), "lots": lots, "measured": vars(self.measured)}
+        rng_state = self.rng.bit_generator.state
+        return {"account": str(self.account), "rng_state": rng_state, "measured": vars(self.measured)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run."""
         self.account, self.measured = Fraction(state["account"]), Measured(**state["measured"])
-        self.rng.bit_generator.state = state["lots"]
+        self.rng.bit_generator.state = state["rng_state"]
 
     def _made_of(self, sn: int, view: View) -> Draw:
         inputs = view.graph.by_sn.of(sn)

@@ -141,16 +141,16 @@ class Controller:
 
     def dump(self) -> dict[str, Any]:
         """What must survive a restart."""
-        return {name: getattr(self, name) for name in KEPT} | {"pay": str(self.pay)}
+        return {name: getattr(self, name) for name in STATE_FIELDS} | {"pay": str(self.pay)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run, whatever its ceiling was."""
-        for name in KEPT:
+        for name in STATE_FIELDS:
             setattr(self, name, state[name])
         self.pay = min(self.ceiling, Fraction(state["pay"]))
 
 
-KEPT = ("pace", "audits", "errors", "expected", "spent", "at_ceiling", "evaluations")
+STATE_FIELDS = ("pace", "audits", "errors", "expected", "spent", "at_ceiling", "evaluations")
 
 
 def _mean(before: float | None, now: float) -> float:

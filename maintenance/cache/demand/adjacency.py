@@ -57,7 +57,7 @@ class Rows:
 
     def append(self, row: int, neighbour: int) -> None:
         """Add one neighbour, in amortised constant time."""
-        self._own()
+        self._copy_if_shared()
         if self.stop[row] - self.start[row] == self.room[row]:
             self._move(row, max(4, 2 * int(self.room[row])))
         self.neighbours[self.stop[row]] = neighbour
@@ -65,7 +65,7 @@ class Rows:
 
     def discard(self, row: int, neighbour: int) -> None:
         """Take one neighbour out; the last one takes its place."""
-        self._own()
+        self._copy_if_shared()
         place = self.start[row] + int(np.flatnonzero(self.of(row) == neighbour)[0])
         self.stop[row] -= 1
         self.neighbours[place] = self.neighbours[self.stop[row]]
@@ -80,7 +80,7 @@ class Rows:
         self.shared = True
         return start, self.neighbours
 
-    def _own(self) -> None:
+    def _copy_if_shared(self) -> None:
         if self.shared:
             self.start, self.neighbours, self.shared = self.start.copy(), self.neighbours.copy(), False
 

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.cache.demand.window import Movement, Window
 from freshkeeper.maintenance.cache.demand.window_counts import WindowCounts
 from freshkeeper.policies.base import Graph, Scope, Structure
 
-SELDOM = 0.01
+MIN_NEW_ANSWERS = 0.01
 """New answers per evaluation below which an SR that the window does not need is left out of rounds."""
 
 
@@ -110,7 +110,7 @@ class MaintenanceGraph:
             return None
         wanted = self.tallies.total[: self.srs] > 0
         if scope is Scope.EXPECTED:
-            wanted |= self.tallies.rates.per_evaluation(self.srs) >= SELDOM
+            wanted |= self.tallies.rates.per_evaluation(self.srs) >= MIN_NEW_ANSWERS
         return None if 2 * np.count_nonzero(wanted) > self.srs else np.flatnonzero(wanted)
 
     def demand(self, horizon: int, srs: Ints | None = None) -> Floats:
@@ -151,7 +151,7 @@ class MaintenanceGraph:
 
     def _count(self) -> None:
         """What the window holds and expects, into tallies that are empty."""
-        sns, rows = self.window.held()
+        sns, rows = self.window.mappings_by_row()
         self.apply(Movement(entered_sn=sns, entered_row=rows))
         theirs, mine = self.window.tallies.rates, self.tallies.rates
         mine.counts[: self.srs] = np.asarray(self.snapshot().transposed @ theirs.counts[: self.sns])

@@ -131,7 +131,7 @@ class Window:
     """mappings per SN and last evaluation"""
     _waiting: dict[int, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     _beyond: dict[int, list[Ints]] = field(default_factory=dict)
-    _held: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
+    _by_identity: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     _names: dict[int, list[Hashable]] = field(default_factory=dict)
     _replaced: list[tuple[int, int]] = field(default_factory=list)
     _withdrawn: Moves = field(default_factory=list)
@@ -169,7 +169,7 @@ class Window:
     def remove(self, identities: Iterable[Hashable]) -> None:
         """Mappings that are gone before their time; they leave at the next evaluation."""
         for name in identities:
-            held = self._held.pop(name, None)
+            held = self._by_identity.pop(name, None)
             if held is not None and not self._stop_waiting(*held):
                 self._replaced.append(held[:2])
 
@@ -239,13 +239,13 @@ class Window:
                 here[waiting] = True
         return here
 
-    def held(self) -> tuple[Ints, Ints]:
+    def mappings_by_row(self) -> tuple[Ints, Ints]:
         """Every mapping in the window, as its SN and its row."""
         rows, sns = np.nonzero(self.tallies.rows)
         counts = self.tallies.rows[rows, sns]
         return np.repeat(sns, counts), np.repeat(rows, counts)
 
-    def moved(self, spec: WindowSpec, ring: int, now: int) -> "Window":
+    def with_spec(self, spec: WindowSpec, ring: int, now: int) -> "Window":
         """Another window over the same arrivals, as far as this one holds them.
 
         An arrival is placed where its row may have it at the latest. Expected arrivals are counted on in other steps.
@@ -253,7 +253,7 @@ class Window:
         """
         found = Window(spec, ring)
         if self.k is not None:
-            sns, rows = self.held()
+            sns, rows = self.mappings_by_row()
             near = rows < self.far
             lasts = [self.k + (rows[near] - self.k) % self.ring]
             lasts += [np.full(part.size, due) for due, parts in self._beyond.items() for part in parts]
@@ -304,8 +304,8 @@ class Window:
         """The rows of the evaluations that are over; names that lived until then are forgotten."""
         for e in [e for e in self._names if e < k]:
             for name in self._names.pop(e):
-                if name in self._held and self._held[name][0] == e:
-                    del self._held[name]
+                if name in self._by_identity and self._by_identity[name][0] == e:
+                    del self._by_identity[name]
         if self.k is None:
             return NO_INTS
         return np.arange(self.k, min(k, self.k + self.ring)) % self.ring
@@ -315,12 +315,12 @@ class Window:
         keep: dict[Hashable, int] = {}
         for n in seen.tolist():
             name, now = identity[n], (int(last[n]), int(sns[n]), int(first[n]))
-            held = self._held.get(name)
+            held = self._by_identity.get(name)
             if held is not None and held[0] >= now[0]:
                 continue
             if held is not None and name not in keep and not self._stop_waiting(*held):
                 self._replaced.append(held[:2])
-            self._held[name] = now
+            self._by_identity[name] = now
             self._names.setdefault(now[0], []).append(name)
             keep[name] = n
         return np.array(list(keep.values()), dtype=np.int64)

@@ -34,17 +34,17 @@ FIRST = np.concatenate([[0], np.cumsum(SHAPES)])
 """where the phases of each shape begin"""
 INTERVALS = 250.0 * 2.0 ** (np.arange(56) / 2.0)
 """Mean intervals between changes, in ms: a quarter of a second to a year."""
-SELDOM = 1e-3
+MIN_LIKELIHOOD = 1e-3
 """Hypotheses that are less likely are left out of beliefs."""
 FORGOTTEN = 200.0
 """Phases after which nothing is known any more of where a round stands."""
-NOTHING = 1e-18
+NEGLIGIBLE_CHANCE = 1e-18
 """Chances that are less make no difference."""
 TOGETHER = 6
 """Phases that are computed at a time: enough for a sum to be worth a load and a store."""
 AGES, LARGEST = 64, 1 << 24
 """Ages of which is kept what clocks say, and bytes that this may take; for longer horizons it is fewer ages."""
-LOST = 1e-12
+MIN_POSTERIOR = 1e-12
 """Hypotheses that are less likely are left where they are: they cost nothing, and come back if the others do worse."""
 SMALL = 1e-3
 """What is left of an entry's best hypothesis when all are made greater again."""
@@ -53,7 +53,7 @@ AT_FIRST = -3.0
 UNPROVEN, FOLLOWED = 1_024, 16_384
 CERTAIN = 50.0
 """More evidence than this is not added up, so that a source may change its ways."""
-NOBODY = -1
+NO_ROW = -1
 FLAT = np.tile([0.5, 0.25, 0.25], (INTERVALS.size, 1)) / INTERVALS.size
 """Half the entries have no clock, and every interval is as likely."""
 
@@ -67,23 +67,23 @@ class Clocks(Dumped):
         """Any interval is as likely as any other, and clocks as no clocks."""
         self._phases = np.zeros((0, INTERVALS.size * int(FIRST[-1])), np.float32)
         self._mass = np.zeros((0, INTERVALS.size, SHAPES.size))
-        self._row = np.full(16, NOBODY, np.int64)
+        self._row = np.full(16, NO_ROW, np.int64)
         self._chance, self._period = np.zeros(0), np.zeros(0)
         self._prior = FLAT
         self._evidence = np.full(2, AT_FIRST)
         self._checks = self._fitted = 0
         self._outlooks: dict[tuple[bool, int], Outlooks] = {}
-        self._one_by_one = Lock()
+        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what can be made again, and without room that nothing is in yet."""
-        used = int(self._row.max(initial=NOBODY)) + 1
+        used = int(self._row.max(initial=NO_ROW)) + 1
         rows = {name: self.__dict__[name][:used] for name in ("_phases", "_chance", "_period")}
-        return self.__dict__ | rows | {"_mass": None, "_outlooks": {}, "_one_by_one": None}
+        return self.__dict__ | rows | {"_mass": None, "_outlooks": {}, "_lock": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """With the sums over phases."""
-        self.__dict__.update(state, _one_by_one=Lock())
+        self.__dict__.update(state, _lock=Lock())
         self._weigh_phases()
 
     @property
@@ -103,7 +103,7 @@ class Clocks(Dumped):
     def reset(self, slots: Ids) -> None:
         """Forget what was seen of these slots."""
         self._rows(slots)
-        self._row[slots] = NOBODY
+        self._row[slots] = NO_ROW
 
     def observe(self, checks: Checks, rates: Floats) -> None:
         """Learn from checks, of which plain rates (one per check) are the other explanation."""
@@ -129,7 +129,7 @@ class Clocks(Dumped):
         """Probabilities of entries that work by a clock, an average over its phases."""
         ahead = (instants - instants[0]).astype(np.float64)
         ages, age = np.unique(np.maximum(instants[0] - last_refresh, 0).astype(np.float64), return_inverse=True)
-        with self._one_by_one:  # what is kept is written while it is read
+        with self._lock:  # what is kept is written while it is read
             known = self._outlooks.get((look_ahead, ahead.size))
             if known is None or not np.array_equal(known.ahead, ahead):
                 known = self._outlooks[look_ahead, ahead.size] = Outlooks(ahead, look_ahead)
@@ -138,7 +138,7 @@ class Clocks(Dumped):
                 own = np.flatnonzero((age >= few) & (age < few + most))
                 own = own[np.argsort(age[own], kind="stable")]
                 place = known.place(ages[few : few + most])[age[own] - few]
-                believe(
+                average_outlooks(
                     self._phases, self._mass, self._rows(slots[own]), own, place, known.ages, ahead, self._prior,
                     INTERVALS, SHAPES, FIRST, look_ahead, *known.tables, told,
                 )  # fmt: skip
@@ -156,7 +156,7 @@ class Clocks(Dumped):
 
     def _follow(self, slots: Ids) -> None:
         """Give rows to slots that have none, as long as there are any."""
-        strangers = np.unique(slots[self._rows(slots) == NOBODY])
+        strangers = np.unique(slots[self._rows(slots) == NO_ROW])
         most = FOLLOWED if self._evidence.min() > 0 else UNPROVEN
         held = self._row[self._row >= 0]
         if not strangers.size or held.size >= most:
@@ -194,7 +194,7 @@ class Clocks(Dumped):
         self._period[rows] = np.exp(clocks @ np.log(INTERVALS) / np.maximum(clocks.sum(axis=1), 1e-300))
 
     def _rows(self, slots: Ints | Ids) -> Ints:
-        self._row = grown(self._row, int(slots.max(initial=-1)) + 1, NOBODY)
+        self._row = grown(self._row, int(slots.max(initial=-1)) + 1, NO_ROW)
         rows: Ints = self._row[slots]
         return rows
 
@@ -262,7 +262,7 @@ def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> int:
     for n in range(k):
         quiet[n], ended[k + n] = 0.0, ended[n] - quiet[k + n]
     most = k
-    while mean < k and most > 0 and quiet[k + most - 1] < NOTHING:
+    while mean < k and most > 0 and quiet[k + most - 1] < NEGLIGIBLE_CHANCE:
         most -= 1
     return most
 
@@ -321,7 +321,7 @@ def check_all(
             for s in range(shapes.size):
                 left[t, s] = held[t, s]
                 weight += prior[t, s] * held[t, s]
-        for least in (LOST * weight, 0.0):
+        for least in (MIN_POSTERIOR * weight, 0.0):
             for t in range(intervals.size):
                 for s in range(shapes.size):
                     if done[t, s] or prior[t, s] * held[t, s] < least:
@@ -384,7 +384,7 @@ def weigh(mass: Floats, prior: Floats, likely: Floats) -> float:
             whole += likely[t, s]
     for t in range(likely.shape[0]):
         for s in range(likely.shape[1]):
-            likely[t, s] = likely[t, s] if likely[t, s] >= SELDOM * whole else 0.0
+            likely[t, s] = likely[t, s] if likely[t, s] >= MIN_LIKELIHOOD * whole else 0.0
             total += likely[t, s]
     return total
 
@@ -450,7 +450,7 @@ def add_up(
 
 
 @njit(cache=True, nogil=True)
-def believe(
+def average_outlooks(
     phases: NDArray[np.float32], mass: Floats, rows: Ints, own: Ints, place: Ints, ages: Floats, ahead: Floats,
     prior: Floats, intervals: Floats, shapes: Ints, first: Ints, look_ahead: bool,
     parts: NDArray[np.float32], known: NDArray[np.bool_], told: NDArray[np.float32],

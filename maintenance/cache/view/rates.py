@@ -126,7 +126,7 @@ class ChangeBits(Dumped):
     """
 
     LEARNED: ClassVar = (
-        "_count", "_sum", "_unchanged", "_rate", "_known", "_all_count", "_all_sum", "_all_unchanged", "_all_checks",
+        "_count", "_sum", "_unchanged", "_rate", "_checked", "_all_count", "_all_sum", "_all_unchanged", "_all_checks",
         "_pooled", "_prior",
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ class ChangeBits(Dumped):
         self._sum = np.zeros((16, self._bins), np.float32)
         self._unchanged = np.zeros(16)
         self._rate = np.zeros(16)
-        self._known = np.zeros(16, np.bool_)
+        self._checked = np.zeros(16, np.bool_)
         self._all_count, self._all_sum = np.zeros(self._bins), np.zeros(self._bins)
         self._all_unchanged = self._all_checks = 0.0
         self._pooled = self._prior = 1.0 / prior_interval
@@ -170,12 +170,12 @@ class ChangeBits(Dumped):
         """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
         self._reserve(slots)
         part = slice(slots) if which is None else which
-        return np.where(self._known[part], self._rate[part], self._pooled)
+        return np.where(self._checked[part], self._rate[part], self._pooled)
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""
         self._reserve(span(slots))
-        for column in (self._count, self._sum, self._unchanged, self._known):
+        for column in (self._count, self._sum, self._unchanged, self._checked):
             column[slots] = 0
 
     def observe(self, checks: Checks) -> None:
@@ -190,8 +190,8 @@ class ChangeBits(Dumped):
         self._unchanged[slots[~changed]] += tau[~changed]
         self._all_unchanged += float(tau[~changed].sum())
         self._all_checks += slots.size
-        self._rate[slots] = np.where(self._known[slots], self._rate[slots], self._prior)
-        self._known[slots] = True
+        self._rate[slots] = np.where(self._checked[slots], self._rate[slots], self._prior)
+        self._checked[slots] = True
         self._solve(self._follow(slots))
 
     def _count_changed(self, slots: Ids, tau: Ints) -> None:
@@ -209,7 +209,7 @@ class ChangeBits(Dumped):
             return
         for column in (self._count, self._sum, self._unchanged):
             column[slots] *= self._keep
-        pace = self._keep ** (slots.size / max(1, int(np.count_nonzero(self._known))))
+        pace = self._keep ** (slots.size / max(1, int(np.count_nonzero(self._checked))))
         self._all_count *= pace
         self._all_sum *= pace
         self._all_unchanged *= pace
@@ -224,7 +224,7 @@ class ChangeBits(Dumped):
         if abs(log(self._pooled / self._prior)) < 0.1:
             return slots
         self._prior = self._pooled
-        return np.flatnonzero(self._known)
+        return np.flatnonzero(self._checked)
 
     def _solve(self, slots: Ids | Ints) -> None:
         used = np.flatnonzero(self._all_count)
@@ -250,7 +250,7 @@ class ChangeBits(Dumped):
         if slots > self._rate.size:
             self._count, self._sum = grown(self._count, slots, 0), grown(self._sum, slots, 0)
             self._unchanged, self._rate = grown(self._unchanged, slots, 0), grown(self._rate, slots, 0)
-            self._known = grown(self._known, slots, False)
+            self._checked = grown(self._checked, slots, False)
 
 
 class LastModified(Dumped):
@@ -286,7 +286,7 @@ class LastModified(Dumped):
         """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
         self._reserve(slots)
         part = slice(slots) if which is None else which
-        return self._drawn(self._changes[part], self._quiet[part])
+        return self._with_prior(self._changes[part], self._quiet[part])
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""
@@ -303,7 +303,7 @@ class LastModified(Dumped):
         self._reserve(span(slots))
         changed = checks.changed[real] | (tau <= 0)
         age = np.where(tau > 0, np.minimum(checks.age[real], tau), checks.age[real])
-        guessed = expected_age(tau, self._drawn(self._changes[slots], self._quiet[slots]))
+        guessed = expected_age(tau, self._with_prior(self._changes[slots], self._quiet[slots]))
         quiet = np.maximum(np.where(changed, np.where(told, age, guessed), tau), 1.0)
         self._forget(slots)
         self._changes[slots] += changed
@@ -312,7 +312,7 @@ class LastModified(Dumped):
         self._all_changes += float(np.count_nonzero(changed))
         self._all_quiet += float(quiet.sum())
 
-    def _drawn(self, changes: Floats, quiet: Floats) -> Floats:
+    def _with_prior(self, changes: Floats, quiet: Floats) -> Floats:
         """(X + 1)/(T + 1/λ̄)."""
         return (changes + self._weight) / (quiet + self._weight / self.pooled)
 

@@ -22,7 +22,7 @@ BEFORE = NEVER + 1
 """The last change of an SR that has not changed as far back as is known: no copy is older, only a missing one is."""
 
 
-STRANGER = -1
+NO_NUMBER = -1
 """The number of a slot that the model knows nothing of; as an index it means the last row, which stands for `never`."""
 
 
@@ -34,7 +34,7 @@ class Numbering(Dumped):
     def __init__(self, srs: int, numbers: Mapping[Any, int] | None = None) -> None:
         """`srs` is how many numbers there are."""
         self._numbers = dict(enumerate(range(srs))) if numbers is None else dict(numbers)
-        self._by_slot = np.full(16, STRANGER, np.int64)
+        self._by_slot = np.full(16, NO_NUMBER, np.int64)
         for key, number in self._numbers.items():
             if not 0 <= number < srs:
                 raise InputError(f"key {key!r} has the entry number {number}; the numbers here are 0 to {srs - 1}")
@@ -43,17 +43,17 @@ class Numbering(Dumped):
         """These slots now stand for these keys."""
         paired(slots, keys)
         self.of(span(slots))
-        self._by_slot[slots] = [self._numbers.get(key, STRANGER) for key in keys]
+        self._by_slot[slots] = [self._numbers.get(key, NO_NUMBER) for key in keys]
 
     def evict(self, slots: Ids) -> None:
         """These slots stand for nothing."""
         self.of(span(slots))
-        self._by_slot[slots] = STRANGER
+        self._by_slot[slots] = NO_NUMBER
 
     def of(self, slots: int, which: Ints | None = None) -> Ints:
         """The numbers of the first so many slots, or of some of them."""
         if slots > self._by_slot.size:
-            self._by_slot = grown(self._by_slot, slots, STRANGER)
+            self._by_slot = grown(self._by_slot, slots, NO_NUMBER)
         return self._by_slot[:slots] if which is None else self._by_slot[which]
 
 
@@ -267,7 +267,7 @@ class RecordedChanges(Numbered):
             return np.zeros(number.size)
         elapsed = max(1, self._now - self._start)
         mean = elapsed * self._srs / self._cursor
-        return np.where(number == STRANGER, 0.0, (self._passed[number] + 1.0) / (elapsed + mean))
+        return np.where(number == NO_NUMBER, 0.0, (self._passed[number] + 1.0) / (elapsed + mean))
 
     @staticmethod
     def _change(instants: Ints, upcoming: Ints, rate: Floats) -> Floats:

@@ -23,7 +23,7 @@ from freshkeeper.policies.base import NEVER, Knowledge
 KNOTS = 256
 """A curve is thinned to so many pieces, so that looking it up stays cheap."""
 
-TINY = 1e-300
+MIN_HAZARD = 1e-300
 """Stands for a hazard of nothing, so that it can be divided by."""
 
 LONGEST = float(2**40)
@@ -57,9 +57,9 @@ class Curve:
         hazard: Floats = rate * weight / (watched + weight).astype(np.float64)
         jump = np.log1p(-ends[1:] / (watched[:-1] + weight))
         log_s = np.append(0.0, np.cumsum(jump - hazard[:-1] * np.diff(age)))
-        return cls(age, log_s, hazard)._thinned()
+        return cls(age, log_s, hazard)._thin_out()
 
-    def _thinned(self) -> "Curve":
+    def _thin_out(self) -> "Curve":
         """Every so many knots one is kept, and S falls evenly in between."""
         if self.age.size <= KNOTS:
             return self
@@ -119,7 +119,7 @@ class Survival(Dumped):
     """
 
     LEARNED: ClassVar = (
-        "_entry", "_leave", "_ended", "_owner", "_seen", "_added", "_born", "_since", "_until", "_told", "_curve",
+        "_entry", "_leave", "_ended", "_owner", "_seen", "_added", "_born", "_since", "_until", "_dated", "_curve",
         "_rate", "_curves",
     )  # fmt: skip
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
@@ -131,12 +131,12 @@ class Survival(Dumped):
         if not prior_interval > 0 or not weight > 0 or capacity < 1 or (own is not None and own < 1):
             given = f"prior_interval={prior_interval}, weight={weight}, own={own}, capacity={capacity}"
             raise ConfigError(f"a survival curve with {given}; all of them have to be above 0")
-        self._prior, self._weight, self._own = prior_interval, weight, own
+        self._prior, self._weight, self._min_ends = prior_interval, weight, own
         self._entry, self._leave = np.zeros(capacity), np.zeros(capacity)
         self._ended, self._owner = np.zeros(capacity, np.bool_), np.full(capacity, -1, np.int64)
         self._seen = self._added = 0
         self._born, self._since = np.full(16, UNKNOWN, np.int64), np.zeros(16, np.int64)
-        self._until, self._told = np.zeros(16, np.int64), np.zeros(16, np.bool_)
+        self._until, self._dated = np.zeros(16, np.int64), np.zeros(16, np.bool_)
         self._curve = np.zeros(16, np.int64)
         self._rate = 1.0 / prior_interval
         self._curves = Curves([Curve(np.zeros(1), np.zeros(1), np.array([self._rate]))])
@@ -152,7 +152,7 @@ class Survival(Dumped):
         watched = self._watched(np.asarray(slots, np.int64))  # versions that nobody will watch any longer
         born = self._born[watched]
         self._record(watched, self._since[watched] - born, self._until[watched] - born, False)
-        self._born[slots], self._told[slots], self._curve[slots] = UNKNOWN, False, 0
+        self._born[slots], self._dated[slots], self._curve[slots] = UNKNOWN, False, 0
         self._since[slots] = self._until[slots] = 0
         self._owner[np.isin(self._owner, slots)] = -1
 
@@ -169,8 +169,8 @@ class Survival(Dumped):
         ahead = (instants - instants[0]).astype(np.float64)
         anew = self._anew(ahead)[curve[:, 0]]
         kept = np.zeros((part.size, instants.size))
-        told = np.flatnonzero(held & self._told[part])
-        unknown = np.flatnonzero(held & ~self._told[part])
+        told = np.flatnonzero(held & self._dated[part])
+        unknown = np.flatnonzero(held & ~self._dated[part])
         kept[told] = self._conditional(part[told], instants, last_refresh[told])
         age = np.maximum(instants - last_refresh[unknown, None], 0).astype(np.float64)
         kept[unknown] = self._curves.residual(curve[unknown], age)
@@ -259,13 +259,13 @@ class Survival(Dumped):
     def _begin(self, slots: Ints, modified: Ints, guess: Ints, now: int) -> None:
         """A new version, watched from now on."""
         told = modified != UNKNOWN
-        self._born[slots], self._told[slots] = np.where(told, modified, guess), told
+        self._born[slots], self._dated[slots] = np.where(told, modified, guess), told
         self._since[slots] = now
 
     def _date(self, slots: Ints, modified: Ints, previous: Ints) -> None:
         """A version already held is told its date at last; it was there at the fetch before."""
-        late = (modified != UNKNOWN) & ~self._told[slots]
-        self._born[slots[late]], self._told[slots[late]] = modified[late], True
+        late = (modified != UNKNOWN) & ~self._dated[slots]
+        self._born[slots[late]], self._dated[slots[late]] = modified[late], True
         self._since[slots[late]] = previous[late]
 
     def _fit(self) -> None:
@@ -295,14 +295,14 @@ class Survival(Dumped):
 
     def _owners(self, owner: Ints) -> list[int]:
         """The slots with enough ends for a curve of their own."""
-        if self._own is None:
+        if self._min_ends is None:
             return []
         slots, count = np.unique(owner[owner >= 0], return_counts=True)
-        return [int(slot) for slot in slots[count >= self._own]]
+        return [int(slot) for slot in slots[count >= self._min_ends]]
 
     def _reserve(self, slots: int) -> None:
         self._born, self._since = grown(self._born, slots, UNKNOWN), grown(self._since, slots, 0)
-        self._until, self._told = grown(self._until, slots, 0), grown(self._told, slots, False)
+        self._until, self._dated = grown(self._until, slots, 0), grown(self._dated, slots, False)
         self._curve = grown(self._curve, slots, 0)
 
 
@@ -315,6 +315,6 @@ def _areas(curve: Curve) -> Floats:
 
 def _decayed(hazard: Floats, length: Floats) -> Floats:
     """∫_0^length exp(−hazard·u) du = (1 − exp(−hazard·length))/hazard."""
-    rate = np.maximum(hazard, TINY)
+    rate = np.maximum(hazard, MIN_HAZARD)
     area: Floats = -np.expm1(-rate * length) / rate
     return area

@@ -98,7 +98,7 @@ class NativeService:
         known[known] = join.sns[place[known]] == sns[known]
         known[known] = join.degrees[place[known]] > 0
         sure = np.ones(sns.size)
-        sure[known] = join.wholes[place[known]]
+        sure[known] = join.fresh_by_sn[place[known]]
         sn, sr = manager.graph.edges_of(sns)
         refreshed = join.refreshed[sr]
         age = np.full(sns.size, DISTANT_PAST)

@@ -9,7 +9,7 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.times import DISTANT_PAST
-from freshkeeper.maintenance.cache.evaluation import Answer, Decision, Evaluation, Prospect
+from freshkeeper.maintenance.cache.evaluation import Answer, Decision, Evaluation, PreparedRound
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import Freshness
@@ -56,7 +56,7 @@ class ServiceView:
     """the freshness of the edges of each lookup key, if edges are refreshed"""
     _now: int | None = None
     _evaluation: Evaluation | None = None
-    _prepared: tuple[Prospect, Ints] | None = None
+    _prepared: tuple[PreparedRound, Ints] | None = None
     _decided: tuple[Decision, Ints] | None = None
     _prioritised: deque[EntryId] = field(default_factory=deque)
     _demand: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class ServiceView:
             self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
             self._commit(arrived)
         else:
-            prospect = self.manager.look_slots(now, at, slots, identity)
+            prospect = self.manager.prepare_round_slots(now, at, slots, identity)
             self.manager.bid(prospect)
             self._prepared = prospect, arrived
 

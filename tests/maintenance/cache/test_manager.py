@@ -79,13 +79,13 @@ def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(
 ) -> None:
     manager = make_manager(budget=1, warm=False)
     first = manager.evaluate(1000, [(900, "jazz"), (900, "jazz"), (950, "folk")])
-    assert list(first.refreshes.wanted) == [(Kind.MISS, "jazz")]
+    assert list(first.refreshes.entries) == [(Kind.MISS, "jazz")]
     assert rows(first) == [("jazz", "ann", 100, 2, 1000, 1.0), ("jazz", "bob", 100, 2, 1000, 1.0)]
     assert (first.record.results, first.record.expected_fresh) == (6, 4), (
         "folk has answers, two like jazz for all we know"
     )
     assert list(manager.view.misses) == ["folk"]
-    assert list(manager.evaluate(2000, []).refreshes.wanted) == [(Kind.MISS, "folk")]
+    assert list(manager.evaluate(2000, []).refreshes.entries) == [(Kind.MISS, "folk")]
     assert not manager.view.misses
     assert manager.evaluate(3000, []).refreshes.keys[0] in USERS
     assert source.requests == 3

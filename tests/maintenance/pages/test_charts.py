@@ -11,7 +11,7 @@ from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, Axis, Chart, 
 from freshkeeper.maintenance.pages.figures import Table, figure
 from freshkeeper.maintenance.pages.page import blocks
 from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT, looks
-from freshkeeper.policies.registry import OURS
+from freshkeeper.policies.registry import BUILTIN
 
 LINES = Chart(form=ChartForm.LINES, x=Axis("evaluation"), marks=3)
 
@@ -58,9 +58,9 @@ def test_rows_become_blocks_that_say_once_what_they_share() -> None:
 
 
 def test_no_two_builtin_policies_look_alike() -> None:
-    found = looks({name: name for name in OURS})
-    assert len(set(found.values())) == len(OURS)
-    assert len({(style.colour, style.dash) for style in found.values()}) == len(OURS)
+    found = looks({name: name for name in BUILTIN})
+    assert len(set(found.values())) == len(BUILTIN)
+    assert len({(style.colour, style.dash) for style in found.values()}) == len(BUILTIN)
 
 
 def test_settings_of_a_policy_keep_its_colour_and_strangers_take_what_is_left() -> None:

@@ -126,7 +126,7 @@ def test_a_state_of_another_version_and_a_file_that_is_none_are_refused(world: R
     world.lines(state=world.place / "state", stop=1)
     with closing(sqlite3.connect(world.place / "state" / "state.sqlite")) as sql:
         sql.execute("PRAGMA user_version=99")
-    with pytest.raises(ConfigError, match="of version 99 and this freshkeeper writes 3: give another directory"):
+    with pytest.raises(ConfigError, match="of version 99 and this freshkeeper writes 4: give another directory"):
         world.session(state=world.place / "state")
     (world.place / "other").mkdir()
     (world.place / "other" / "state.sqlite").write_text("no database " * 100)

@@ -424,7 +424,7 @@ def test_an_old_copy_never_takes_the_place_of_a_newer_one(start: str) -> None:
     out_of_order = 0
     concluded = [done.refreshes for done in world.run()]
     for refreshes in [*concluded, *world.late]:
-        for (kind, key), at, error in zip(refreshes.wanted, refreshes.read_at.tolist(), refreshes.errors, strict=True):
+        for (kind, key), at, error in zip(refreshes.entries, refreshes.read_at.tolist(), refreshes.errors, strict=True):
             if error is not None:
                 continue
             assert isinstance(key, int)

@@ -61,7 +61,7 @@ class GraphMachine(RuleBasedStateMachine):
         self.k = int(self.spec.first(np.array([self.k * self.window.spec.step]))[0])
         moved = Window(self.spec, ring=3)
         moved.tallies.rates = self.window.tallies.rates.in_steps(self.window.spec.step / step)
-        sns, _ = self.window.held()
+        sns, _ = self.window.mappings_by_row()
         moved.insert(np.full(sns.size, self.spec.instant(self.k)), sns)
         moved.advance(self.k)
         self.window = moved

@@ -198,7 +198,7 @@ def test_another_window_takes_over_what_both_reach(
         arrived.append((now, sn))
         window.insert(at(now), at(sn))
         window.advance(before.index(now))
-    moved = window.moved(after, 64, now)
+    moved = window.with_spec(after, 64, now)
     moved.tallies.extend(3)
     window.tallies.extend(3)
     for sn in range(3):

@@ -21,11 +21,11 @@ from freshkeeper.maintenance.cache.view.changes import Evidence
 from freshkeeper.maintenance.cache.view.clocks import (
     FIRST,
     INTERVALS,
-    NOBODY,
+    NO_ROW,
     SHAPES,
     UNPROVEN,
     Clocks,
-    believe,
+    average_outlooks,
     check_all,
 )
 from freshkeeper.maintenance.cache.view.learned import Learned
@@ -73,7 +73,7 @@ def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int, interval: f
     age, ahead = 3000.0, np.array([0.0, 1000.0, 5000.0, 6000.0])
     first, told = np.zeros(1, np.int64), np.zeros((1, 3 * ahead.size), np.float32)
     parts, known = np.zeros((1, phases.shape[1], told.size), np.float32), np.zeros((1, 1, 1), bool)
-    believe(phases, mass, first, first, first, np.array([age]), ahead, *model, True, parts, known, told)
+    average_outlooks(phases, mass, first, first, first, np.array([age]), ahead, *model, True, parts, known, told)
     refreshed, kept, change = np.split(told, 3, axis=1)
     now = state @ expm(free * age)
     assert refreshed[0] == pytest.approx([(now @ expm(ended * m)).sum() for m in ahead], abs=1e-5)
@@ -144,11 +144,11 @@ def test_only_so_many_are_followed_until_there_is_evidence() -> None:
     slots = np.arange(UNPROVEN + 500, dtype=np.int32)
     checks = Checks(slots, np.full(slots.size, 1000), np.zeros(slots.size, bool), np.full(slots.size, -1))
     clocks.observe(checks, np.full(slots.size, 1e-9))
-    assert np.count_nonzero(clocks._row[slots] != NOBODY) == UNPROVEN
+    assert np.count_nonzero(clocks._row[slots] != NO_ROW) == UNPROVEN
     clocks.reset(slots[:100])
-    assert (clocks._row[:100] == NOBODY).all()
+    assert (clocks._row[:100] == NO_ROW).all()
     clocks.observe(checks, np.full(slots.size, 1e-9))
-    assert np.count_nonzero(clocks._row[slots] != NOBODY) == UNPROVEN
+    assert np.count_nonzero(clocks._row[slots] != NO_ROW) == UNPROVEN
 
 
 def test_the_hypotheses_are_laid_side_by_side() -> None:
@@ -198,7 +198,9 @@ def test_what_is_told_does_not_depend_on_who_is_told_with_it() -> None:
 
 def test_what_is_left_out_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     in_python: Callable[..., tuple[Floats, Floats]] = vars(check_all)["py_func"]
-    monkeypatch.setattr(code, "LOST", 0.0)  # which compiled code does not see, and the same code in Python does
+    monkeypatch.setattr(
+        code, "MIN_POSTERIOR", 0.0
+    )  # which compiled code does not see, and the same code in Python does
     prior, row = np.full((INTERVALS.size, SHAPES.size), 1.0 / INTERVALS.size / SHAPES.size), np.zeros(1, np.int64)
     start = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)[None].astype(np.float32)
     short, whole = ((start.copy(), np.ones((1, *prior.shape))) for _ in range(2))

@@ -33,7 +33,7 @@ def test_edges_that_change_are_refreshed_within_the_budget(world: World, policy:
 
 def test_edges_have_a_pace_of_their_own_and_the_journal_sees_it(world: World) -> None:
     found = world(PLAIN, posts=POSTS, changes=MOVED, edges=True)
-    pairs = [pair for e in found.seen for pair in zip(e.refreshes.wanted, e.refreshes.changed, strict=True)]
+    pairs = [pair for e in found.seen for pair in zip(e.refreshes.entries, e.refreshes.changed, strict=True)]
     seen = [(KIND_PREFIXES[kind] + key_as_text(key), changed) for (kind, key), changed in pairs]
     assert seen[0][0] == "miss <http://e/jazz>"
     assert [changed for sr, changed in seen if sr == "edges <http://e/jazz>"] == [True, False, False, False]
