@@ -23,7 +23,7 @@ seconds. For more, `freshkeeper analyse` comes first."""
 
 @dataclass(frozen=True)
 class Series:
-    """What is never mixed: one policy in one setting, case and level of knowledge."""
+    """A policy in one setting, case and level of knowledge: tables never mix two series."""
 
     case: str
     knowledge: str

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
-from freshkeeper.simulator.experiment.summary import known
+from freshkeeper.simulator.experiment.summary import number_or_none
 from freshkeeper.simulator.experiment.task import Outcome, Task
 from freshkeeper.simulator.experiment.ttl_caches.cache_baselines import cache_baselines
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
@@ -170,7 +170,7 @@ def recorded_trace(path: Path) -> Trace:
 def _numbers(outcome: Outcome) -> dict[str, Any]:
     headline = headline_of_table(outcome.tables["evaluations"])
     return {
-        "freshness": known(headline.freshness),
+        "freshness": number_or_none(headline.freshness),
         "fresh": headline.fresh,
         "results": headline.results,
         "evaluations": outcome.tables["evaluations"].num_rows,

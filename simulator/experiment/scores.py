@@ -1,4 +1,4 @@
-"""One score per setting and policy, read from the tables of the analysis: freshness by seed, and what it cost."""
+"""Scores per setting and policy, read from the tables of the analysis: freshness by seed, and costs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ BOUND = "clairvoyant"
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """One policy in one setting; arrays are by seed."""
+    """The score of a policy in one setting; arrays are by seed."""
 
     series: Series
     seeds: Ints
@@ -50,7 +50,7 @@ class Score:
 
     @property
     def pooled(self) -> float:
-        """All fresh answers over all answers."""
+        """The ratio of all fresh answers to all answers."""
         return 1 - self.stale / self.answers if self.answers else nan
 
     @property

@@ -44,18 +44,18 @@ class SummaryRow:
 
 
 def mean_and_ci(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the mean over seeds and the half of its 95 % interval; None where either is not known."""
+    """Return the mean over seeds and the half of its 95 % interval; None where either is not number_or_none."""
     found = estimate(np.array(values, np.float64))
-    return known(found.mean), known(found.half)
+    return number_or_none(found.mean), number_or_none(found.half)
 
 
-def known(number: float) -> float | None:
+def number_or_none(number: float) -> float | None:
     """Return a number, or None for NaN, which stands for an unknown one."""
     return None if isnan(number) else number
 
 
 def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
-    """summary.csv, empty where a number is not known."""
+    """summary.csv, empty where a number is not number_or_none."""
     write_rows(path, SummaryRow, rows)
 
 

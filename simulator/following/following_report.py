@@ -1,4 +1,4 @@
-"""What was measured of following as tables (CSV), pictures (PNG) and one offline page."""
+"""The report of an experiment about following: tables (CSV), pictures (PNG) and one offline page."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
