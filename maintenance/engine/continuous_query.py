@@ -5,31 +5,16 @@ elements ─▶ windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
                ╰──▶ clock, report ──▶ SERVICE from the view
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
-from pyoxigraph import NamedNode, Quad
-
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Snapshot
-from freshkeeper.maintenance.engine.functions import query_functions
 from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream, Result
 from freshkeeper.maintenance.engine.report_policy import EvaluationClock
 from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_dataset import (
-    Graphs,
-    TargetGraph,
-    WindowDataset,
-    static_quads,
-    static_targets,
-)
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
 from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
@@ -42,17 +27,15 @@ class AnswerSource(Protocol):
     variables: tuple[str, ...]
     errors: int
 
-    def prepare(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> Sequence[FetchJob]:
+    def prepare(self, now: int) -> Sequence[FetchJob]:
         """Return the fetch jobs that must finish before `answers` is called."""
         ...
 
-    def answers(self, now: int, evaluator: Evaluator, query_functions: Mapping[str, Function]) -> AnswerBag:
+    def answers(self, now: int) -> AnswerBag:
         """Return all answers at `now`, before R2S."""
         ...
 
-    def rebuild(
-        self, now: int, done: int, evaluator: Evaluator, query_functions: Mapping[str, Function]
-    ) -> Sequence[FetchJob]:
+    def rebuild(self, now: int, done: int) -> Sequence[FetchJob]:
         """Restore what depends on the windows at an evaluation that an earlier run answered.
 
         `done` is the last evaluation that was answered. Returns the fetch jobs to run.
@@ -75,59 +58,27 @@ class ContinuousQuery:
     query: Query
     contents: Sequence[WindowState]
     """the state of each window of the query, in order"""
-    answering: AnswerSource
-    graphs: Graphs = field(default_factory=dict)
+    answering: AnswerSource | None
+    """None in subclasses that evaluate in batches, which override `prepare` and `answers`"""
     start: int = 0
     """t0, in milliseconds, of windows that do not declare their own"""
     name: str = ""
-    limits: EvaluationLimits = field(default_factory=EvaluationLimits)
-    """rows and time that one evaluation may take"""
     done: int | None = None
     """the last evaluation that an earlier run answered: until then evaluations only fill the windows"""
-    follow: Callable[[WindowState, WindowMove], None] | None = None
-    """receives every move of a window; None: a dataset, evaluated by pyoxigraph"""
+    follow: Callable[[WindowState, WindowMove], None] = field(default=lambda *_: None)
+    """receives every move of a window"""
+    refresh_graphs: Callable[[], None] = field(default=lambda: None)
+    """called before every evaluation, to take over static graphs that have changed"""
     dictionary: Dictionary | None = None
     """the dictionary of the query's ids; None if it is evaluated over terms"""
 
     def __post_init__(self) -> None:
-        if self.query.times.every is not None and not self.query.windows:
-            raise ConfigError(
-                "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
-                "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
-            )
-        check_free_graphs(self.query)
-        self._evaluator: Evaluator = Snapshot()
-        self._changes: deque[Callable[[], None]] = deque()
-        self._follow = self.follow or self._lay_dataset().apply
         self._clock = EvaluationClock(self.query, self.contents, self.start)
         self._by_stream: dict[str, list[WindowState]] = {}
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
         self.streamer = R2SStream(self.query.operator)
         self._answers = False
-
-    def _lay_dataset(self) -> WindowDataset:
-        static, dataset = static_quads(self.query, self.graphs), self.query.dataset
-        visible = [*dataset.named_graphs, *(window.name for window in dataset.named_windows)]
-        self._evaluator = Snapshot(static, [NamedNode(name) for name in visible], self.limits)
-        found = WindowDataset.of(self.query, self.graphs, self._evaluator)
-        if isinstance(self.graphs, StaticGraphs):
-            places = static_targets(self.query, self.graphs)
-            self.graphs.follow(self, lambda query, *change: query._changed(found, places, *change))
-        return found
-
-    def _changed(
-        self,
-        dataset: WindowDataset,
-        places: Sequence[tuple[str, TargetGraph]],
-        name: str,
-        gone: list[Quad],
-        come: list[Quad],
-    ) -> None:
-        """Queue the change of a static graph for the next evaluation; safe from any thread."""
-        for each, place in places:
-            if each == name:
-                self._changes.append(partial(dataset.change, place, gone, come))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,7 +102,8 @@ class ContinuousQuery:
 
     def leave(self) -> None:
         """Release shared resources after the query failed or was removed."""
-        self.answering.leave()
+        if self.answering is not None:
+            self.answering.leave()
 
     def begin(self, first: int) -> None:
         """Start the clock with the time of the earliest element; only the first call counts."""
@@ -198,24 +150,23 @@ class ContinuousQuery:
 
     def once(self, now: int = 0) -> Result:
         """Evaluate a query without windows, once."""
-        fetch_all(self.answering.prepare(now, self._evaluator, query_functions(self.contents, now)), now)
+        fetch_all(self._source.prepare(now), now)
         return self._answer(now)
 
     def prepare(self, now: int) -> Sequence[FetchJob]:
         """Move the windows to `now`; return the fetch jobs that must finish before `answers` is called."""
-        while self._changes:
-            self._changes.popleft()()
+        self.refresh_graphs()
         moves: Sequence[tuple[WindowState, WindowMove]] = [
             (content, self._move(content, now)) for content in self.contents
         ]
         self._clock.advance_past(now)
-        reports, known = self._clock.reports(moves), query_functions(self.contents, now)
+        reports = self._clock.reports(moves)
         self._answers = reports and (self.done is None or now > self.done)
         if self._answers:
-            return self.answering.prepare(now, self._evaluator, known)
+            return self._source.prepare(now)
         if not reports or self.done is None:
             return ()
-        return self.answering.rebuild(now, self.done, self._evaluator, known)
+        return self._source.rebuild(now, self.done)
 
     def answers(self, now: int) -> Sequence[Result]:
         """Return the result of the prepared evaluation, or nothing if it does not report or was answered before."""
@@ -227,24 +178,39 @@ class ContinuousQuery:
 
     def _move(self, content: WindowState, now: int) -> WindowMove:
         move = content.move(now)
-        self._follow(content, move)
+        self.follow(content, move)
         # With COMPUTED EVERY, a count window may have completed several steps since the last evaluation.
         while self.query.times.every is not None and (further := content.move(now)) is not NO_MOVE and further.changed:
-            self._follow(content, further)
+            self.follow(content, further)
             move = further
         return move
 
     def _answer(self, now: int) -> Result:
-        found = self.answering.answers(now, self._evaluator, query_functions(self.contents, now))
-        streamed = self.answering.emit(self.streamer.stream(found))
+        source = self._source
+        streamed = source.emit(self.streamer.stream(source.answers(now)))
         return Result(
             now,
             self.query.form,
             self.query.operator,
-            self.answering.variables,
+            source.variables,
             streamed.items,
             streamed.freshness,
             {content.window.name: content.bounds() for content in self.contents},
             self.name,
-            errors=self.answering.errors,
+            errors=source.errors,
         )
+
+    @property
+    def _source(self) -> AnswerSource:
+        assert self.answering is not None, "a query that evaluates in batches has no answer source"
+        return self.answering
+
+
+def check_query(query: Query) -> None:
+    """Raise ConfigError for a query that no evaluator can run."""
+    if query.times.every is not None and not query.windows:
+        raise ConfigError(
+            "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
+            "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
+        )
+    check_free_graphs(query)

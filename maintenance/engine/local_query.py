@@ -1,11 +1,12 @@
 """Answers of a query without SERVICE: its own dataset is enough."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.engine.construct import ConstructTemplate, solutions_text
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table
+from freshkeeper.maintenance.engine.evaluator import Table
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness
+from freshkeeper.maintenance.engine.window_dataset import WindowDataset
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Operator, Query
@@ -17,6 +18,7 @@ class LocalQuery:
     """Evaluates the query as SPARQL over its dataset; CONSTRUCT by solutions where R2S compares them."""
 
     query: Query
+    dataset: WindowDataset
     variables: tuple[str, ...] = ()
     errors: int = 0
     ordered_aggregation: bool = False
@@ -34,24 +36,19 @@ class LocalQuery:
             if solutions and self._template:
                 self._text = rewrite_for_pyoxigraph(solutions)
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
+    def prepare(self, _: int) -> Sequence[FetchJob]:
         """Return no fetch jobs: there is no SERVICE."""
-        del now, evaluator, functions
         return ()
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
-        del now
-        found = evaluator.find(self._text, functions)
+    def answers(self, now: int) -> AnswerBag:
+        found = self.dataset.find(self._text, now)
         if isinstance(found, Table):
             self.variables = found.variables
             return AnswerBag(found.rows)
         return AnswerBag([found] if isinstance(found, bool) else found)
 
-    def rebuild(
-        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
-    ) -> Sequence[FetchJob]:
+    def rebuild(self, _now: int, _done: int) -> Sequence[FetchJob]:
         """Return no fetch jobs: the dataset is the only state."""
-        del now, done, evaluator, functions
         return ()
 
     def leave(self) -> None:

@@ -1,14 +1,19 @@
 """The windows of a query as graphs of one dataset: named windows apart, merged ones in the default graph."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias, cast
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.evaluator import Evaluator
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
+from freshkeeper.maintenance.engine.evaluator import Evaluator, QueryResult, Snapshot
+from freshkeeper.maintenance.engine.functions import query_functions
 from freshkeeper.maintenance.engine.held_triples import WindowMove
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.stored_literals import stored_quads
 from freshkeeper.maintenance.engine.window_content import WindowState
 from freshkeeper.maintenance.query.model import Query
@@ -75,34 +80,70 @@ class MergedGraph:
 
 @dataclass(eq=False)
 class WindowDataset:
-    """Translates moves of windows, and changes of static graphs, into changes of the dataset."""
+    """The dataset of one query: the content of its windows, and its static graphs."""
 
+    contents: Sequence[WindowState]
     evaluator: Evaluator
-    merged: MergedGraph | None
+    merged: MergedGraph | None = None
+    """counts the triples of the default graph, if several sources share it"""
+    _changes: deque[Callable[[], None]] = field(default_factory=deque)
 
     @classmethod
-    def of(cls, query: Query, graphs: Graphs, evaluator: Evaluator) -> "WindowDataset":
-        """Create it for a query; triples are counted only if several sources share the default graph."""
-        fixed = [name for name, place in static_targets(query, graphs) if isinstance(place, DefaultGraph)]
-        if len(query.dataset.merged_windows) + len(fixed) < COUNT_FROM:
-            return cls(evaluator, None)
-        merged = MergedGraph()
-        for name in fixed:
-            merged.add(set(stored_quads(in_target_graph(graphs[name], DefaultGraph()))))
-        return cls(evaluator, merged)
+    def create(
+        cls, query: Query, graphs: Graphs, contents: Sequence[WindowState], limits: EvaluationLimits
+    ) -> "WindowDataset":
+        """Load the static graphs of a query into a new dataset, and follow their changes."""
+        visible = [*query.dataset.named_graphs, *(window.name for window in query.dataset.named_windows)]
+        evaluator = Snapshot(static_quads(query, graphs), [NamedNode(name) for name in visible], limits)
+        dataset = cls(contents, evaluator, _merged_graph(query, graphs))
+        if isinstance(graphs, StaticGraphs):
+            targets = static_targets(query, graphs)
+            graphs.follow(dataset, lambda dataset, *change: dataset._queue(targets, *change))
+        return dataset
+
+    def find(self, sparql: str, now: int) -> QueryResult:
+        """Evaluate a SPARQL query on the present dataset."""
+        return self.evaluator.find(sparql, query_functions(self.contents, now))
 
     def apply(self, content: WindowState, move: WindowMove) -> None:
         """Apply the move of a window."""
         removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
-        self._apply(removed, added, self.merged is not None and not content.window.is_named)
+        self._apply(removed, added, not content.window.is_named)
 
-    def change(self, place: TargetGraph, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
-        """Apply the change of a static graph."""
-        default = isinstance(place, DefaultGraph)
-        self._apply(in_target_graph(removed, place), in_target_graph(added, place), self.merged is not None and default)
+    def refresh(self) -> None:
+        """Apply the changes of static graphs that have been queued."""
+        while self._changes:
+            self._changes.popleft()()
 
-    def _apply(self, removed: Sequence[Quad], added: Sequence[Quad], shared: bool) -> None:
-        if self.merged is not None and shared:
+    def _queue(
+        self,
+        targets: Sequence[tuple[str, TargetGraph]],
+        name: str,
+        removed: Sequence[Quad],
+        added: Sequence[Quad],
+    ) -> None:
+        """Queue the change of a static graph for the next evaluation; safe from any thread."""
+        for graph, target in targets:
+            if graph == name:
+                self._changes.append(partial(self._change, target, removed, added))
+
+    def _change(self, target: TargetGraph, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
+        is_default = isinstance(target, DefaultGraph)
+        self._apply(in_target_graph(removed, target), in_target_graph(added, target), is_default)
+
+    def _apply(self, removed: Sequence[Quad], added: Sequence[Quad], in_default_graph: bool) -> None:
+        if self.merged is not None and in_default_graph:
             removed, added = self.merged.remove(removed), self.merged.add(added)
         if removed or added:
             self.evaluator.apply(removed, added)
+
+
+def _merged_graph(query: Query, graphs: Graphs) -> MergedGraph | None:
+    """Return the counts of the default graph, or None if at most one source contributes to it."""
+    static = [name for name, target in static_targets(query, graphs) if isinstance(target, DefaultGraph)]
+    if len(query.dataset.merged_windows) + len(static) < COUNT_FROM:
+        return None
+    merged = MergedGraph()
+    for name in static:
+        merged.add(set(stored_quads(in_target_graph(graphs[name], DefaultGraph()))))
+    return merged

@@ -8,7 +8,7 @@ from typing import TypeVar
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.engine.automaton.matched_queries import MIN_QUERIES, matched_queries
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
-from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery, check_query
 from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
@@ -30,7 +30,7 @@ from freshkeeper.maintenance.engine.service_join.query_definition import Registe
 from freshkeeper.maintenance.engine.service_join.query_services import QueryServices
 from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
-from freshkeeper.maintenance.engine.window_dataset import Graphs
+from freshkeeper.maintenance.engine.window_dataset import Graphs, WindowDataset
 from freshkeeper.maintenance.engine.window_kinds import window_state
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
@@ -153,6 +153,7 @@ class QueryBuilder:
 
     def plan(self, one: RegisteredQuery) -> Factory:
         """Choose an evaluator for a query, and ask for the views that it needs."""
+        check_query(one.query)
         if one.template is not None:
             return partial(template_query, one.template, self.graphs, self.start)
         limits = one.definition.limits
@@ -169,24 +170,25 @@ class QueryBuilder:
     def _plan_snapshot(self, one: RegisteredQuery) -> Factory:
         query = one.query
         contents = [window_state(window, self.start) for window in query.windows]
+        dataset = WindowDataset.create(query, self.graphs, contents, one.definition.limits)
         create = partial(
             ContinuousQuery,
             query,
             contents=contents,
-            graphs=self.graphs,
             start=self.start,
             name=one.name,
-            limits=one.definition.limits,
+            follow=dataset.apply,
+            refresh_graphs=dataset.refresh,
         )
         # A query that also has a native plan gives the same answers in the same order with both evaluators.
         has_plan = self._has_plan(query)
         if one.settings is None or not query.services:
-            return partial(create, answering=LocalQuery(query, ordered_aggregation=has_plan))
-        services = QueryServices(one, one.settings, contents, self.start, self.views).planned()
+            return partial(create, answering=LocalQuery(query, dataset, ordered_aggregation=has_plan))
+        services = QueryServices(one, one.settings, contents, self.start, self.views, dataset).planned()
 
         def joined() -> ContinuousQuery:
             solvers = [make_solver() for make_solver in services]
-            return create(answering=FederatedQuery(query, solvers, ordered_aggregation=has_plan))
+            return create(answering=FederatedQuery(query, solvers, dataset, ordered_aggregation=has_plan))
 
         return joined
 
@@ -217,7 +219,7 @@ class QueryBuilder:
                 start=self.start,
                 name=one.name,
                 dictionary=self.dictionary,
-                tells_all=keeps_result,
+                keep_full_result=keeps_result,
                 windows=self.windows,
             )
         settings = _check_native(query, one.settings)
@@ -244,7 +246,7 @@ class QueryBuilder:
                 services=native,
                 keep_full_result=keeps_result,
             )
-            return query_of_answers(answers, self.graphs, self.start, one.name)
+            return query_of_answers(answers, self.start, one.name)
 
         return create
 

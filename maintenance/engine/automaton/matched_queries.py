@@ -7,7 +7,6 @@ import numpy as np
 
 from freshkeeper.maintenance.engine.automaton.pattern_set import MAX_SOLUTIONS, Matches, PatternSet
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
-from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -75,6 +74,5 @@ def matched_queries(
     patterns = PatternSet.of(queries, dictionary, MAX_SOLUTIONS)
     contents = [window_state(window, start) for window in first.windows]
     return MatchedQueries(
-        first, contents, LocalQuery(first), start=start, name=name, follow=lambda *_: None, dictionary=dictionary,
-        patterns=patterns, fail=fail,
-    )  # fmt: skip
+        first, contents, None, start=start, name=name, dictionary=dictionary, patterns=patterns, fail=fail
+    )

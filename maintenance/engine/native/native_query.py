@@ -1,6 +1,6 @@
 """Evaluates a query natively: arrivals are joined once, and triples that leave remove their solutions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,7 @@ from pyoxigraph import QuerySolutions, Store
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.construct import solutions_text
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.held_triples import WindowMove
-from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, TemplateTriples
 from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, PartialSolutions
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
@@ -116,8 +114,7 @@ class NativeAnswers:
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
-        del now, evaluator, functions
+    def answers(self, _: int) -> AnswerBag:
         self._swap()
         if self.plan.head.form is Form.ASK:
             return AnswerBag([self.table.size > 0])
@@ -126,16 +123,12 @@ class NativeAnswers:
             return AnswerBag(self._triples.of(rows) if self._triples else [])
         return AnswerBag(IdRows(rows, self.dictionary))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
+    def prepare(self, _: int) -> Sequence[FetchJob]:
         """Return no fetch jobs: there is no SERVICE."""
-        del now, evaluator, functions
         return ()
 
-    def rebuild(
-        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
-    ) -> Sequence[FetchJob]:
+    def rebuild(self, _now: int, _done: int) -> Sequence[FetchJob]:
         """Take the changes as seen: the answers of this evaluation have been written by an earlier run."""
-        del now, done, evaluator, functions
         self._streamed()
         return ()
 
@@ -205,22 +198,24 @@ def native_query(
     start: int,
     name: str,
     dictionary: Dictionary,
-    tells_all: bool = False,
+    keep_full_result: bool = False,
     windows: SharedWindows | None = None,
 ) -> ContinuousQuery:
     """Create the query for a plan."""
     counts = plan.head.grouping is None or plan.head.grouping.counts
-    if counts and moves_with_elements(query) and not tells_all:
+    if counts and moves_with_elements(query) and not keep_full_result:
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents, static = column_windows(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
-    answers = NativeAnswers(query, plan, contents, static, dictionary, keep_full_result=tells_all)
-    return query_of_answers(answers, graphs, start, name)
+    answers = NativeAnswers(query, plan, contents, static, dictionary, keep_full_result=keep_full_result)
+    return query_of_answers(answers, start, name)
 
 
-def query_of_answers(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
+def query_of_answers(answers: NativeAnswers, start: int, name: str) -> ContinuousQuery:
     """Create the query that runs these answers."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
-    found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
+    found = ContinuousQuery(
+        query, contents, answers, start=start, name=name, follow=answers.apply, dictionary=dictionary
+    )
     if query.form is not Form.ASK and not answers.keep_full_result:
         found.streamer = R2SStream(Operator.RSTREAM)  # R2S has been applied to columns already
     return found
@@ -236,10 +231,7 @@ def _moving_query(
     )
     static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
     contents = [window_state(window, start) for window in query.windows]
-    nothing = LocalQuery(query)
-    return MovingQuery(
-        query, contents, nothing, graphs, start, name, follow=lambda *_: None, dictionary=dictionary, moving=moving
-    )
+    return MovingQuery(query, contents, None, start=start, name=name, dictionary=dictionary, moving=moving)
 
 
 def column_store(content: WindowState) -> ColumnWindowStore:

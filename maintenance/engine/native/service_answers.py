@@ -11,7 +11,6 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.engine.native.group_index import GroupIndex
@@ -172,25 +171,20 @@ class NativeServiceAnswers(NativeAnswers):
 
     services: Sequence[NativeService] = ()
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[FetchJob]:
-        del evaluator, functions
+    def prepare(self, now: int) -> Sequence[FetchJob]:
         self._swap()
         rows = self._demand_candidates(now)
         until = self._until(rows)
         return [service.prepare(rows, until) for service in self.services]
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
-        del evaluator, functions
+    def answers(self, now: int) -> AnswerBag:
         self.errors = sum(service.service.view.evaluation.record.errors for service in self.services)
         for service in self.services:
             service.follow()
         return self._current_answers(now)
 
-    def rebuild(
-        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
-    ) -> Sequence[FetchJob]:
+    def rebuild(self, now: int, done: int) -> Sequence[FetchJob]:
         """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
-        del evaluator, functions
         self._swap()
         lasts = [service.service.view.store.last for service in self.services]
         told = [service for service, last in zip(self.services, lasts, strict=True) if now in (done, last)]

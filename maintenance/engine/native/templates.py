@@ -14,7 +14,6 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.engine.native.join_inputs import Relation
@@ -157,9 +156,16 @@ def template_query(template: QueryTemplate, graphs: StaticGraphs, start: int = 0
     contents = [window_state(window, start) for window in query.windows]
     known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
     return TemplateQuery(
-        query, contents, LocalQuery(query), graphs, start, template.names[0], follow=lambda *_: None,
-        dictionary=dictionary, moving=moving, quiet=True, instances=known,
-    )  # fmt: skip
+        query,
+        contents,
+        None,
+        start=start,
+        name=template.names[0],
+        dictionary=dictionary,
+        moving=moving,
+        quiet=True,
+        instances=known,
+    )
 
 
 def _constants(template: QueryTemplate, marks: Ints, dictionary: Dictionary) -> Relation:

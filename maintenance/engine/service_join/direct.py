@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, TermRow
+from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
@@ -38,10 +38,9 @@ class UncachedService:
     _results: dict[TermRow, tuple[int, list[TermRow]]] = field(default_factory=dict)
     _mappings: WindowMappings = field(default_factory=lambda: WindowMappings([]))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "UncachedService":
+    def prepare(self, now: int) -> "UncachedService":
         """Read the lookup keys from the windows."""
-        del now
-        self._mappings = self.part.read(evaluator, functions)
+        self._mappings = self.part.read(now)
         return self
 
     def prepare_round(self, now: int) -> None:
@@ -74,7 +73,7 @@ class UncachedService:
             dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
         )
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, _now: int, _done: int) -> None:
         """Do nothing: results are not kept across a restart."""
 
     def leave(self) -> None:
@@ -128,9 +127,8 @@ class UnsplitService:
     """number of failed fetches so far"""
     _answer: tuple[int, ServiceRows] | None = None
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "UnsplitService":
+    def prepare(self, _: int) -> "UnsplitService":
         """Return itself: no window part is needed."""
-        del now, evaluator, functions
         return self
 
     def prepare_round(self, now: int) -> None:
@@ -155,7 +153,7 @@ class UnsplitService:
         old = _freshness_at(at, now)
         return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, _now: int, _done: int) -> None:
         """Do nothing: results are not kept across a restart."""
 
     def leave(self) -> None:

@@ -1,16 +1,17 @@
 """Answers of a query with SERVICE patterns: their solutions replace the blocks, the rest is plain SPARQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.engine.construct import ConstructTemplate
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Snapshot, Table
+from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.local_query import fill_template
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness, combine_freshness
 from freshkeeper.maintenance.engine.service_join.answer_freshness import with_freshness
 from freshkeeper.maintenance.engine.service_join.lineage import trace
 from freshkeeper.maintenance.engine.service_join.service_solutions import ServiceSolver
 from freshkeeper.maintenance.engine.service_join.values import HIDDEN_PREFIX, ServiceRows
+from freshkeeper.maintenance.engine.window_dataset import WindowDataset
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Query
@@ -28,6 +29,8 @@ class FederatedQuery:
 
     query: Query
     services: Sequence[ServiceSolver]
+    dataset: WindowDataset | None = None
+    """None if only `names` is used"""
     variables: tuple[str, ...] = ()
     errors: int = 0
     service_rows: Sequence[ServiceRows] = ()
@@ -47,13 +50,14 @@ class FederatedQuery:
         text = order_aggregates(text) if self.ordered_aggregation else text
         self._tree = read_query(SourceText(tokenize(text), self.query.expression.prologue))
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[FetchJob]:
-        return [service.prepare(now, evaluator, functions) for service in self.services]
+    def prepare(self, now: int) -> list[FetchJob]:
+        return [service.prepare(now) for service in self.services]
 
-    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> AnswerBag:
+    def answers(self, now: int) -> AnswerBag:
         self.service_rows = found = [service.rows(now) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
-        table = evaluator.find(self._text(found), functions)
+        assert self.dataset is not None
+        table = self.dataset.find(self._text(found), now)
         assert isinstance(table, Table)
         self.variables, answers = with_freshness(table, self._lineage, found)
         if self.query.form is Form.ASK:
@@ -66,8 +70,8 @@ class FederatedQuery:
         assert isinstance(table, Table)
         return tuple(name for name in table.variables if not name.startswith(HIDDEN_PREFIX))
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[FetchJob]:
-        found = [service.rebuild(now, done, evaluator, functions) for service in self.services]
+    def rebuild(self, now: int, done: int) -> list[FetchJob]:
+        found = [service.rebuild(now, done) for service in self.services]
         return [asking for asking in found if asking is not None]
 
     def leave(self) -> None:

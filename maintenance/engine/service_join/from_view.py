@@ -1,9 +1,9 @@
 """SERVICE from the view: a query reports its window mappings, the view is evaluated, and both are joined."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, TermRow
+from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness, combine_freshness
 from freshkeeper.maintenance.engine.service_join.service_view import DemandFeed, ServiceView
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows, has_blank_node
@@ -29,9 +29,9 @@ class CachedService:
         """Register as a user of the view."""
         self._user = self.view.user()
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceView:
+    def prepare(self, now: int) -> ServiceView:
         """Report the present window mappings to the view."""
-        self._mappings = self.part.read(evaluator, functions)
+        self._mappings = self.part.read(now)
         self.view.set_demand(self._user, now, self._mappings.joined)
         return self.view
 
@@ -39,13 +39,11 @@ class CachedService:
         """Let the view pull the demand of a query that keeps its own mappings."""
         self.view.set_demand_feed(self._user, feed)
 
-    def rebuild(
-        self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
-    ) -> ServiceView | None:
+    def rebuild(self, now: int, done: int) -> ServiceView | None:
         """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
         if now not in (done, self.view.store.last):
             return None
-        self.prepare(now, evaluator, functions)
+        self.prepare(now)
         return self.view if now == self.view.store.last else None
 
     def leave(self) -> None:

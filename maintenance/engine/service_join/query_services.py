@@ -16,6 +16,7 @@ from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch,
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry, ViewRequest
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.window_dataset import WindowDataset
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
@@ -32,6 +33,8 @@ class QueryServices:
     contents: Sequence[WindowState]
     start: int
     views: ViewRegistry
+    dataset: WindowDataset | None = None
+    """None for native queries"""
 
     def planned(self) -> list[Callable[[], ServiceSolver]]:
         """Check all patterns and return one factory for each."""
@@ -57,7 +60,7 @@ class QueryServices:
             return lambda: UnsplitService(pattern, transports, keep, views.source_timeout(settings))
         if settings.fetch is Fetch.VIEW:
             return self._view_request(number, pattern, parts, source)
-        part = WindowPart.of(query, pattern, parts.sn, self.contents)
+        part = WindowPart.of(query, pattern, parts.sn, self.contents, self.dataset)
         return lambda: UncachedService(
             part,
             pattern_fetcher(parts, source.transport, source.prices(parts)[0], within=views.source_timeout(settings)),
@@ -77,4 +80,15 @@ class QueryServices:
             )
         grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
         policy = settings.policy(case)
-        return ViewRequest(self.registered, settings, self.contents, grid, numbered, source, policy, case, number)
+        return ViewRequest(
+            registered=self.registered,
+            settings=settings,
+            contents=self.contents,
+            dataset=self.dataset,
+            grid=grid,
+            numbered=numbered,
+            source=source,
+            policy=policy,
+            case=case,
+            number=number,
+        )

@@ -5,11 +5,9 @@ always   no cache: one request per lookup key and evaluation, as C-SPARQL does
 once     one request per lookup key, ever
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
 
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 
@@ -27,7 +25,7 @@ class ServiceSolver(Protocol):
 
     errors: int
 
-    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> FetchJob:
+    def prepare(self, now: int) -> FetchJob:
         """Return the fetch job that must finish before `rows` is called."""
         ...
 
@@ -35,7 +33,7 @@ class ServiceSolver(Protocol):
         """Return the solutions at an evaluation. A source that fails counts in `errors` and never ends the run."""
         ...
 
-    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> FetchJob | None:
+    def rebuild(self, now: int, done: int) -> FetchJob | None:
         """Restore the state after an evaluation that an earlier run answered; `done` is the last of these."""
         ...
 

@@ -21,6 +21,7 @@ from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPat
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.window_dataset import WindowDataset
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
@@ -42,6 +43,8 @@ class ViewRequest:
     registered: RegisteredQuery
     settings: MaintenanceSettings
     contents: Sequence[WindowState]
+    dataset: WindowDataset | None
+    """None for native queries"""
     grid: tuple[int, int] | None
     numbered: NumberedPattern
     source: Source
@@ -115,6 +118,7 @@ class ViewRegistry:
             wanted.numbered.pattern,
             [names[name] for name in view.source.split.sn],
             wanted.contents,
+            wanted.dataset,
         )
         return CachedService(part, view, tuple(names[name] for name in view.source.variables), why is None)
 

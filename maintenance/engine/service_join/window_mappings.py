@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
-from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table, Term, TermRow
+from freshkeeper.maintenance.engine.evaluator import Table, Term, TermRow
 from freshkeeper.maintenance.engine.functions import latest_time
 from freshkeeper.maintenance.engine.r2s import Freshness
 from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.window_dataset import WindowDataset
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
@@ -84,20 +85,28 @@ class WindowPart:
     sparql: str
     patterns: tuple[WindowTriplePattern, ...]
     sn: tuple[str, ...]
+    dataset: WindowDataset | None
+    """None for native queries, which keep their mappings themselves"""
 
     @classmethod
     def of(
-        cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[WindowState]
+        cls,
+        query: Query,
+        service: ServicePattern,
+        sn: Sequence[str],
+        contents: Sequence[WindowState],
+        dataset: WindowDataset | None,
     ) -> "WindowPart":
         """Build it for a SERVICE pattern that joins by the variables `sn`."""
         context = query.context(service)
         pattern = context.sparql([window.name for window in query.dataset.named_windows])
         sparql = rewrite_for_pyoxigraph(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
-        return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
+        return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn), dataset)
 
-    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "WindowMappings":
+    def read(self, now: int) -> "WindowMappings":
         """Return the mappings at this evaluation."""
-        table = evaluator.find(self.sparql, functions)
+        assert self.dataset is not None
+        table = self.dataset.find(self.sparql, now)
         assert isinstance(table, Table)
         if not set(self.sn) <= set(table.variables):
             return WindowMappings([], table.variables, bool(table.rows))

@@ -115,7 +115,7 @@ def test_queries_with_one_sub_query_share_its_solutions_before_and_after_a_chang
     one, _ = session(place, texts)
 
     def static() -> set[int]:
-        return {id(query.answering._join.inputs[-1]) for query in one.runtime.queries.values()}  # type: ignore[attr-defined]
+        return {id(query.answering._join.inputs[-1]) for query in one.runtime.queries.values()}  # type: ignore[union-attr]
 
     assert len(static()) == 1
     results = one.results()
