@@ -32,7 +32,7 @@ class Progress:
     def streamed(self) -> AnswerBag | None:
         """The answers with which R2S compares the next ones."""
         written = self.base.facts.get(self._key("streamed"))
-        return None if written is None else _decode(written)
+        return _decode(written) if written is not None else None
 
     def begin(self, t: int) -> None:
         """Note that the answers of an evaluation are about to go out."""
@@ -52,9 +52,10 @@ class Progress:
 
 
 def _encode(answers: AnswerBag) -> list[Any]:
-    fresh = answers.freshness
-    sure = None if fresh is None else [[one.probability, one.age] for one in fresh]
-    return [encode(tuple(answers.items)), sure]
+    freshness = None
+    if answers.freshness is not None:
+        freshness = [[one.probability, one.age] for one in answers.freshness]
+    return [encode(tuple(answers.items)), freshness]
 
 
 def _decode(written: list[Any]) -> AnswerBag:

@@ -75,7 +75,9 @@ class QueryRuntime:
     ) -> "QueryRuntime":
         """Return a runtime for queries that were built before, without state and journal."""
         runtime = cls(engine=Engine(drain=drain, inputs=Inputs(gap)))
-        for query in [queries] if isinstance(queries, ContinuousQuery) else queries:
+        if isinstance(queries, ContinuousQuery):
+            queries = [queries]
+        for query in queries:
             runtime.add(query)
         return runtime
 

@@ -140,8 +140,13 @@ class Session:
     def _build(self) -> None:
         settings = self._maintenance([self._journal.observe, *self.observers])
         queries = [self._with_defaults(one, settings) for one in self._left]
-        failed = (lambda one, error: self._leave_out(self._by_name[one.name], error)) if self._several else None
-        for query in self.runtime.build(queries, failed, quiet=self._several and not self.config.empty):
+
+        def leave_out(one: RegisteredQuery, error: Exception) -> None:
+            if not self._several:
+                raise error
+            self._leave_out(self._by_name[one.name], error)
+
+        for query in self.runtime.build(queries, leave_out, quiet=self._several and not self.config.empty):
             self.runtime.add(query)
 
     def _with_defaults(self, one: RegisteredQuery, settings: MaintenanceSettings) -> RegisteredQuery:
@@ -247,8 +252,9 @@ class Session:
         """Go on without a query."""
         self.failures |= dict.fromkeys(failed.names, error)
         self._left = [one for one in self._left if one is not failed]
-        more = len(failed.names) - MAX_NAMES
-        names = ", ".join(failed.names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+        names = ", ".join(failed.names[:MAX_NAMES])
+        if len(failed.names) > MAX_NAMES:
+            names += f" and {len(failed.names) - MAX_NAMES} more"
         queries = f"the query {names} is" if len(failed.names) == 1 else f"the queries {names} are"
         self.log(f"{queries} left out: {failure_text(error)}")
 

@@ -63,13 +63,13 @@ class StreamPlaces:
                 lines.feed.commit(place)
 
     def _needed(self, stream: str) -> int:
-        """Return the instant after which elements are needed again; NEVER if a window counts elements or has no end."""
-        since = None
+        """Return the instant after which elements are needed again: DISTANT_PAST if a window counts or never ends."""
+        instants = []
         for query in self.queries:
+            answered = self._answered.get(query.name)
             for window in query.query.windows:
                 if window.stream == stream:
-                    answered = self._answered.get(query.name)
-                    counts = answered is None or window.kind is not WindowKind.TIME or window.range is None
-                    need = DISTANT_PAST if counts else (answered or 0) - (window.range or 0) - window.lag
-                    since = need if since is None else min(since, need)
-        return DISTANT_PAST if since is None else since
+                    if answered is None or window.kind is not WindowKind.TIME or window.range is None:
+                        return DISTANT_PAST
+                    instants.append(answered - window.range - window.lag)
+        return min(instants, default=DISTANT_PAST)

@@ -46,13 +46,15 @@ class History:
         latest = max((one.order.latest for one in inputs), default=DISTANT_PAST)
         counts = {one.name: self.counts.get(one.name, 0) - one.order.late for one in inputs}
         start = SegmentStart(log.last + 1, latest, counts)
+        passed = {one.name: one.order.watermark for one in inputs}
+        idle = [one.name for one in inputs if one.idle]
         head = {
             "do": "snapshot",
             "segment": start.segment,
             "latest": latest,
             "counts": counts,
-            "passed": {one.name: one.order.watermark for one in inputs},
-            "silent": [one.name for one in inputs if one.idle],
+            "passed": passed,
+            "silent": idle,
             "queries": queries.records,
             "next": queries.next_numbers,
             "producers": self.producers,
@@ -61,14 +63,16 @@ class History:
         log.roll(LogRecord(head))
         self.starts.append(start)
         since, last = queries.needed(latest)
-        over = [
-            one
-            for one in self.starts
-            if one.latest <= since and all(counts[name] - one.counts.get(name, 0) >= n for name, n in last.items())
-        ]
+
+        def is_over(one: SegmentStart) -> bool:
+            """Return whether no window needs the segments before this start."""
+            enough = all(counts[name] - one.counts.get(name, 0) >= n for name, n in last.items())
+            return one.latest <= since and enough
+
+        over = [one.segment for one in self.starts if is_over(one)]
         if over:
-            log.drop(over[-1].segment)
-            self.starts = [one for one in self.starts if one.segment >= over[-1].segment]
+            log.drop(over[-1])
+            self.starts = [one for one in self.starts if one.segment >= over[-1]]
 
     def load(self, snapshot: Mapping[str, Any]) -> None:
         """Take over the snapshot that a segment begins with."""

@@ -179,12 +179,15 @@ class LookUps:
         # The engine may give the slot to another key meanwhile.
         if read == NEVER or value is None or copies.srs.keys[slot] != key:
             return None
-        now = read if layout is None else max(layout.instant(self.clock()), read)
+        now, freshness = read, None
+        if layout is not None:
+            now = max(layout.instant(self.clock()), read)
+            freshness = round(layout.probability(slot, read, now), 6)
         state = {
             "entry": key_text(key),
             "age_ms": now - read,
             "fetched_ms": read,
-            "freshness": None if layout is None else round(layout.probability(slot, read, now), 6),
+            "freshness": freshness,
             "refreshing": view.fetcher.is_fetching((Kind.COPY, key)),
         }
         return value, state

@@ -33,7 +33,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas.get("$defs", {}),
-            "securitySchemes": {"word": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
@@ -44,17 +44,18 @@ def _models(one: Operation) -> Iterable[Model]:
 
 def _operation(one: Operation) -> dict[str, Any]:
     summary, _, more = one.summary.partition("\n")
-    body = {"requestBody": {"required": True, "content": _content(one.takes)}} if one.takes else {}
-    return {
-        "operationId": one.name,
-        "summary": summary,
-        **({"description": more.strip()} if more.strip() else {}),
-        "parameters": _parameters(one),
-        **body,
-        "responses": _responses(one),
-        "security": [] if one.role is Role.PUBLIC else [{}, {"word": []}],
-        "x-role": one.role.value,
-    }
+    found: dict[str, Any] = {"operationId": one.name, "summary": summary}
+    if more.strip():
+        found["description"] = more.strip()
+    found["parameters"] = _parameters(one)
+    if one.takes:
+        found["requestBody"] = {"required": True, "content": _content(one.takes)}
+    found["responses"] = _responses(one)
+    found["security"] = []
+    if one.role is not Role.PUBLIC:
+        found["security"] = [{}, {"token": []}]  # without a token in the config no request needs one
+    found["x-role"] = one.role.value
+    return found
 
 
 def _parameters(one: Operation) -> list[dict[str, Any]]:
@@ -62,7 +63,11 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
     found = []
     for name, field in one.parameters.model_fields.items():
         alias = field.alias or name
-        where = "header" if field.alias else "path" if _in_path(name, one.path) else "query"
+        where = "query"
+        if field.alias:
+            where = "header"
+        elif _in_path(name, one.path):
+            where = "path"
         about = _schema(schema["properties"][alias])
         description = about.pop("description", "")
         parameter = {"name": alias, "in": where, "required": field.is_required(), "description": description}
@@ -74,8 +79,11 @@ def _schema(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter; nothing in an address or a header is null."""
     found = {key: value for key, value in about.items() if key not in ("title", "anyOf")}
     for kind in about.get("anyOf", ()):
-        found |= kind if kind.get("type") != "null" else {}
-    return found if found.get("default", "") is not None else {k: v for k, v in found.items() if k != "default"}
+        if kind.get("type") != "null":
+            found |= kind
+    if found.get("default", "") is None:
+        del found["default"]
+    return found
 
 
 def _in_path(name: str, path: str) -> bool:
@@ -83,21 +91,27 @@ def _in_path(name: str, path: str) -> bool:
 
 
 def _responses(one: Operation) -> dict[str, Any]:
-    guarded = () if one.role is Role.PUBLIC else GUARDED
-    wrong = [*ALWAYS, *guarded, *(OF_BODIES if one.takes else ()), *one.problems]
+    statuses = {*ALWAYS, *one.problems}
+    if one.role is not Role.PUBLIC:
+        statuses |= {*GUARDED}
+    if one.takes:
+        statuses |= {*OF_BODIES}
     if one.role is Role.WRITE:
-        wrong.append(HTTPStatus.SERVICE_UNAVAILABLE)
-    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model=ProblemDetails.__name__)}}}
-    good = {str(int(one.status)): {"description": one.status.phrase, "content": _content(one.gives)}}
-    bad = {
-        str(int(status)): {"description": status.phrase, **({"content": problem} if status >= 400 else {})}
-        for status in sorted(set(wrong))
-    }
-    return good | bad
+        statuses.add(HTTPStatus.SERVICE_UNAVAILABLE)
+    found: dict[str, Any] = {}
+    found[str(int(one.status))] = {"description": one.status.phrase, "content": _content(one.gives)}
+    for status in sorted(statuses):
+        response: dict[str, Any] = {"description": status.phrase}
+        if status >= HTTPStatus.BAD_REQUEST:
+            response["content"] = _content({PROBLEM: ProblemDetails})
+        found[str(int(status))] = response
+    return found
 
 
 def _content(kinds: Mapping[str, Model | None]) -> dict[str, Any]:
-    return {
-        kind: {} if model is None else {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}
-        for kind, model in kinds.items()
-    }
+    content: dict[str, Any] = {}
+    for kind, model in kinds.items():
+        content[kind] = {}
+        if model is not None:
+            content[kind] = {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}
+    return content

@@ -25,6 +25,11 @@ from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.run_state import State
 
 
+def evaluator_of(query: ContinuousQuery) -> EvaluatorKind:
+    """Return which evaluator a query runs on: only native plans have a dictionary."""
+    return EvaluatorKind.SNAPSHOT if query.dictionary is None else EvaluatorKind.NATIVE
+
+
 def as_record(one: RegisteredQuery) -> dict[str, Any]:
     """Return a registered query as the log of a service has it."""
     return {
@@ -177,7 +182,11 @@ class Registrations:
         """Explain what a query means, and which evaluator runs it."""
         volatile = {name: source.volatile for name, source in self.sources.items()}
         plan, running = explain_plan(one.query, self.runtime.graphs), self.running.get(one.name)
-        if running is not None and running.dictionary is None and plan["kind"] == EvaluatorKind.NATIVE.value:
+        if (
+            running is not None
+            and evaluator_of(running) is EvaluatorKind.SNAPSHOT
+            and plan["kind"] == EvaluatorKind.NATIVE.value
+        ):
             reason = "the service asks for what the other one does"
             plan = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}
         return {"name": one.name, **explain(one.query, volatile), "evaluator": plan}
@@ -212,8 +221,10 @@ class Registrations:
         """
         progress = self.progress(one.name)
         unsure = progress.answering
-        compares = one.query.operator is not Operator.RSTREAM
-        last = self.answers.truncate_partial_line(one.name, unsure if compares else None)
+        to_remove = unsure
+        if one.query.operator is Operator.RSTREAM:
+            to_remove = None  # it compares with nothing: a whole line counts
+        last = self.answers.truncate_partial_line(one.name, to_remove)
         if unsure is not None and last == unsure:
             progress.answer(unsure, None)
 

@@ -25,6 +25,7 @@ from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.serve.look_up import key_text
+from freshkeeper.maintenance.serve.registrations import evaluator_of
 from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.base import NEVER
@@ -82,6 +83,10 @@ class Track:
         if not self.count:
             return None
         return {name: column[-1] for name, column in self.columns(1).items()}
+
+    def history(self, count: int) -> Columns | None:
+        """Return the last values of all columns; None if a client requests no history."""
+        return self.columns(count) if count else None
 
     def columns(self, count: int) -> Columns:
         """Return the last values of all columns, oldest first; None for NaN."""
@@ -172,6 +177,9 @@ class Status:
         views = self._by_view(service)
         numbers = {manager: number for number, manager in enumerate(views)}
         queries = [self._query(service, one, numbers, history) for one in list(service.queries.all.values())]
+        view_states = [self._view(manager, *views[manager], history) for manager in views]
+        sources = [self.source(service, name) for name in service.queries.sources]
+        streams = [self._stream(service, name) for name in service.streams]
         return {
             "version": self.version,
             "wall_ms": int(self.clock() * 1000),
@@ -180,9 +188,9 @@ class Status:
             "waiting_bytes": service.waiting,
             "queries": queries,
             "shared_budget": _shared(service),
-            "views": [self._view(manager, *views[manager], history) for manager in views],
-            "sources": [self.source(service, name) for name in service.queries.sources],
-            "streams": [self._stream(service, name) for name in service.streams],
+            "views": view_states,
+            "sources": sources,
+            "streams": streams,
             "gaps": list(self.gaps),
         }
 
@@ -197,10 +205,6 @@ class Status:
         source = service.queries.sources[name]
         managers = [manager for manager, (of, _) in self._by_view(service).items() if of == name]
         views = [self._views[manager] for manager in managers if manager in self._views]
-        sums = {
-            column: sum(float(np.nansum(view.track.last(RECENT, column))) for view in views)
-            for column in ("requests", "errors")
-        }
         price = source.price
         return {
             "name": name,
@@ -208,7 +212,8 @@ class Status:
             "price": {"per_request": price.per_request, "per_key": price.per_key, "batch": price.batch},
             **_limits(source),
             "spent": sum(float(manager.ledger.spent) for manager in managers),
-            **sums,
+            "requests": _sum(views, "requests"),
+            "errors": _sum(views, "errors"),
             "last_error": next((view.last_error for view in reversed(views) if view.last_error), None),
         }
 
@@ -239,28 +244,33 @@ class Status:
         name = one.name
         track = self._queries.get(name, Track(QUERY_COLUMNS, 1))
         running = service.queries.running.get(name)
-        answered = None
+        evaluator = answered = lag = behind_clock = None
+        streams: list[str] = []
         if running is not None:
+            evaluator = evaluator_of(running).value
+            streams = list(running.streams)
             answered = service.queries.progress(name).answered
+        if answered is not None:
+            lag = max(0, (service.watermark or 0) - answered)
+            behind_clock = int(self.clock() * 1000) - answered
         wall = track.last(RECENT, "wall_ms")
-        seconds = (wall[-1] - wall[0]) / 1000 if wall.size > 1 else 0.0
+        seconds = float(np.ptp(wall)) / 1000 if wall.size else 0.0
         views = [numbers[view.manager] for _, view in service.queries.views_of(name) if view.manager in numbers]
-        clock = int(self.clock() * 1000)
         return {
             "name": name,
             "state": self.state(service, name),
             "failure": service.failures.get(name),
-            "evaluator": None if running is None else "snapshot" if running.dictionary is None else "native",
-            "streams": [] if running is None else list(running.streams),
+            "evaluator": evaluator,
+            "streams": streams,
             "views": views,
             "answered": answered,
-            "lag_ms": None if answered is None else max(0, (service.watermark or 0) - answered),
-            "behind_clock_ms": None if answered is None else clock - answered,
+            "lag_ms": lag,
+            "behind_clock_ms": behind_clock,
             "evaluations": track.count,
-            "evaluations_per_s": (wall.size - 1) / seconds if seconds > 0 else None,
-            "answers_per_s": float(track.last(RECENT, "answers")[1:].sum()) / seconds if seconds > 0 else None,
+            "evaluations_per_s": _ratio(wall.size - 1, seconds),
+            "answers_per_s": _ratio(float(track.last(RECENT, "answers")[1:].sum()), seconds),
             "last": track.latest,
-            "history": track.columns(history) if history else None,
+            "history": track.history(history),
         }
 
     def _view(self, manager: Manager, source: str, queries: list[str], history: int) -> dict[str, Any]:
@@ -270,8 +280,14 @@ class Status:
             float(track.last(RECENT, name).sum()) for name in ("results", "expected_fresh", "checked", "checked_fresh")
         )
         measured = Measured(int(fresh), int(checked))
-        target = ledger.income.controller.target if isinstance(ledger.income, TargetIncome) else None
+        target = paid = interval = None
+        if isinstance(ledger.income, TargetIncome):
+            target = ledger.income.controller.target
         shared = isinstance(ledger.income, SharedIncome)
+        if not shared:
+            paid = float(rule.paid(ledger.evaluations))
+        if measured.checked:
+            interval = list(measured.interval)
         return {
             "source": source,
             "queries": queries,
@@ -279,16 +295,16 @@ class Status:
             "case": manager.case.value,
             "freshness": {
                 "over": min(RECENT, track.count),
-                "believed": expected / results if results else None,
+                "believed": _ratio(expected, results),
                 "audited": measured.share,
-                "interval": list(measured.interval) if measured.checked else None,
+                "interval": interval,
                 "checked": measured.checked,
                 "target": target,
             },
             "budget": {"per_evaluation": float(rule.per_evaluation), "bank": float(rule.bank), "shared": shared},
             "ledger": {
                 "evaluations": ledger.evaluations, "spent": float(ledger.spent), "left": float(ledger.available),
-                "paid": None if shared else float(rule.paid(ledger.evaluations)),
+                "paid": paid,
             },
             "entries": len(manager.view.srs) - len(manager.view.misses),
             "missing": len(manager.view.misses),
@@ -296,7 +312,7 @@ class Status:
             "last_error": known.last_error,
             "stalest": known.stalest,
             "last": track.latest,
-            "history": track.columns(history) if history else None,
+            "history": track.history(history),
         }  # fmt: skip
 
     def _stream(self, service: QueryService, name: str) -> dict[str, Any]:
@@ -323,13 +339,14 @@ def _limits(source: Source) -> dict[str, Any]:
         return {"kind": "embedded", "limits": [], "breaker": None, "room": None, "under_way": 0, "sent": None}
     limiter, breaker = dispatcher.limiter, dispatcher.limiter.breaker
     now = limiter.clock()
-    state = "closed" if breaker.opened is None else "open" if breaker.probing is None else "probing"
-    room = limiter.room()
+    state = "closed"
+    if breaker.opened is not None:
+        state = "open" if breaker.probing is None else "probing"
     return {
         "kind": "remote",
         "limits": [{"limit": one.rate.written, "free": one.free(now)} for one in limiter.limits],
         "breaker": {"state": state, "failures": breaker.failed, "tried_again_in_s": round(breaker.wait(now), 1)},
-        "room": None if room == math.inf else room,
+        "room": _number(limiter.room()),
         "under_way": dispatcher.busy,
         "sent": limiter.sent,
     }
@@ -353,6 +370,15 @@ def _stalest(manager: Manager, evaluation: Evaluation) -> list[dict[str, Any]]:
                 "weight": int(manager.graph.tallies.total[slot]), "cost": manager.endpoint.price.of(1),
             })  # fmt: skip
     return found
+
+
+def _sum(views: Sequence[ViewTrack], column: str) -> float:
+    """Return the sum of a column over the recent evaluations of some views."""
+    return sum(float(np.nansum(view.track.last(RECENT, column))) for view in views)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
 
 
 def _number(value: float) -> float | None:

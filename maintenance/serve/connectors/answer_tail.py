@@ -52,6 +52,7 @@ class AnswerTail:
         mine, full = self._inode(self._file), self._inode(self.before)
         if mine == self._inode(self.path) or not self.path.exists():
             return False
+        # The file that was read is the rotated one now, or older than that: another rotation came in between.
         return self._open(self.path if mine == full or full is None else self.before)
 
     def _open(self, path: Path) -> bool:
@@ -63,8 +64,10 @@ class AnswerTail:
         return True
 
     def _inode(self, file: BinaryIO | Path | None) -> int | None:
+        if file is None:
+            return None
         try:
-            found = file.stat() if isinstance(file, Path) else os.fstat(file.fileno()) if file else None
+            stat = file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
         except FileNotFoundError:
             return None
-        return found.st_ino if found else None
+        return stat.st_ino

@@ -43,9 +43,10 @@ async def answers(context: AppContext, request: Request, parameters: AnswersPara
     one = context.service.queries.find(parameters.name)
     context.check_room()
     subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
-    events = accepts(request, EVENTS)
-    body = _events(context, subscription) if events else _lines(context, subscription)
-    return StreamingResponse(body, media_type=EVENTS if events else LINES, headers=STREAMING_HEADERS)
+    body, media_type = _lines(context, subscription), LINES
+    if accepts(request, EVENTS):
+        body, media_type = _events(context, subscription), EVENTS
+    return StreamingResponse(body, media_type=media_type, headers=STREAMING_HEADERS)
 
 
 async def _events(context: AppContext, subscription: Subscription) -> AsyncIterator[bytes]:

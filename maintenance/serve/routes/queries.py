@@ -15,6 +15,7 @@ from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.app_context import AppContext, json_response, media_type_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
+from freshkeeper.maintenance.serve.registrations import evaluator_of
 
 
 class QueryParameters(Parameters):
@@ -119,15 +120,16 @@ def query_as_json(context: AppContext, one: RegisteredQuery) -> dict[str, Any]:
     """Return a query as responses have it."""
     service = context.service
     running = service.queries.running.get(one.name)
-    failure = service.failures.get(one.name)
     found: dict[str, Any] = {"name": one.name, "state": context.status.state(service, one.name), "query": one.text}
     if running is not None:
         found |= {
-            "evaluator": "snapshot" if running.dictionary is None else "native",
+            "evaluator": evaluator_of(running).value,
             "streams": list(running.streams),
             "answered": service.queries.progress(one.name).answered,
         }
-    return found | ({"failure": failure} if failure else {})
+    if failure := service.failures.get(one.name):
+        found["failure"] = failure
+    return found
 
 
 OPERATIONS = [queries, register, query, explain, delete, pause, resume]
