@@ -258,7 +258,7 @@ def _elements(count: int) -> list[tuple[int, Any]]:
 
 
 def _commanded(prepared: list[str], command: list[str]) -> Sample:
-    """Measure a command with its arguments, run in this process, after another one that prepares for it."""
+    """Measure a command in this process, after another one that prepares for it; it must work once to be measured."""
     from figures import freshkeeper
 
     os.chdir(tempfile.mkdtemp())
@@ -269,6 +269,7 @@ def _commanded(prepared: list[str], command: list[str]) -> Sample:
             raise RuntimeError(done.err.strip()[-300:])
 
     run(prepared)
+    run(command)
     return sampled(lambda: run(command), 1)
 
 
