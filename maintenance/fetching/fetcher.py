@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from freshkeeper.maintenance.fetching.endpoint import (
     NO_FAILURE,
@@ -19,6 +19,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
 from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
 
 
+@runtime_checkable
 class Fetcher(Protocol):
     """Carries out orders: `KeyFetcher` for sources of keys, `RemoteFetcher` for sources of whole orders."""
 

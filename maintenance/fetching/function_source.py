@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias, cast, get_type_hints
+from typing import Any, Protocol, TypeAlias, get_type_hints
 
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
 from freshkeeper.maintenance.base.kinds import Kind
@@ -42,8 +42,8 @@ SourceLike: TypeAlias = Fetcher | Endpoint | Remote | Fetching | Callable[..., M
 
 def fetcher_of(source: SourceLike) -> Fetcher:
     """Return what a manager fetches with: the source itself where it is a fetcher, or one around it."""
-    if hasattr(source, "carry_out"):
-        return cast("Fetcher", source)
+    if isinstance(source, Fetcher):
+        return source
     if isinstance(source, Remote):
         return RemoteFetcher(source)
     fetch: Any = source if callable(source) and not hasattr(source, "fetch") else getattr(source, "fetch", None)
