@@ -12,41 +12,56 @@ MS_BY_UNIT = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1
 
 def percent(share: float, digits: int = 1) -> str:
     """Return a share as a percentage."""
-    return f"{100 * share:.{digits}f}{GAP}%" if isfinite(share) else UNKNOWN
+    if not isfinite(share):
+        return UNKNOWN
+    return f"{100 * share:.{digits}f}{GAP}%"
 
 
 def percent_with_interval(value: Estimate) -> str:
     """Return a share as a percentage with its interval."""
-    return percent(value.mean) + (f" ±{GAP}{100 * value.half:.1f}" if isfinite(value.half) else "")
+    return percent(value.mean) + _half(value, 1)
 
 
 def signed(share: float, digits: int = 1) -> str:
     """Return a difference of shares, in percent, with its sign."""
     if not isfinite(share):
         return UNKNOWN
-    sign = "+" if share >= 0 else "−"
-    return f"{sign}{100 * abs(share):.{digits}f}{GAP}%"
+    return f"{100 * share:+.{digits}f}{GAP}%".replace("-", "−")
 
 
 def signed_with_interval(value: Estimate) -> str:
     """Return a difference with its interval, and with a decimal where it is small."""
-    digits = 0 if abs(value.mean) >= 0.1 else 1
-    interval = f" ±{GAP}{100 * value.half:.{digits}f}" if isfinite(value.half) else ""
-    return signed(value.mean, digits) + interval
+    digits = 1
+    if abs(value.mean) >= 0.1:
+        digits = 0
+    return signed(value.mean, digits) + _half(value, digits)
 
 
 def points(value: Estimate) -> str:
     """Return a difference of shares in percentage points, without its sign."""
-    digits = 1 if abs(value.mean) >= 0.01 else 2
-    interval = f" (±{GAP}{100 * value.half:.{digits}f})" if isfinite(value.half) else ""
-    return f"{100 * abs(value.mean):.{digits}f}{GAP}points{interval}"
+    digits = 2
+    if abs(value.mean) >= 0.01:
+        digits = 1
+    difference = f"{100 * abs(value.mean):.{digits}f}{GAP}points"
+    half = _half(value, digits).lstrip()
+    if half:
+        return f"{difference} ({half})"
+    return difference
+
+
+def _half(value: Estimate, digits: int) -> str:
+    if not isfinite(value.half):
+        return ""
+    return f" ±{GAP}{100 * value.half:.{digits}f}"
 
 
 def amount(value: float) -> str:
     """Return a count or a cost with no more digits than people read."""
     if not isfinite(value):
         return UNKNOWN
-    return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
+    if abs(value) >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def duration(ms: float) -> str:
@@ -56,7 +71,9 @@ def duration(ms: float) -> str:
     for unit, size in MS_BY_UNIT.items():
         if ms >= size:
             return f"{ms / size:.3g}{GAP}{unit}"
-    return f"{ms * 1000:.3g}{GAP}µs" if ms else f"0{GAP}ms"
+    if not ms:
+        return f"0{GAP}ms"
+    return f"{ms * 1000:.3g}{GAP}µs"
 
 
 def listing(words: Sequence[str]) -> str:
@@ -77,8 +94,10 @@ def config_value(value: object) -> str:
     """Return a value of a config; what is empty is left out of a mapping, and a lone name stands alone."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
+    if isinstance(value, int | float) and abs(value) >= 1e6:
+        return f"{value:,.0f}"
     if isinstance(value, int | float):
-        return f"{value:g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        return f"{value:g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(config_value, value))
     if isinstance(value, Mapping):

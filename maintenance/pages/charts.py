@@ -24,6 +24,7 @@ VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 HEIGHT = 250
 LABEL_PX = 14
 ROW_PX = 24
+LEGEND_PX = 70
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 CONFIG: dict[str, Any] = {
     "aria": False,
@@ -50,8 +51,8 @@ CONFIG: dict[str, Any] = {
 PERCENT = "%"
 
 
-class Kind(Enum):
-    """What lies along an axis."""
+class AxisKind(Enum):
+    """The kind of values along an axis."""
 
     NUMBERS = "quantitative"
     LOGARITHMS = "logarithmic"
@@ -65,13 +66,13 @@ class Axis:
 
     title: str
     format: str = ""
-    kind: Kind = Kind.NUMBERS
+    kind: AxisKind = AxisKind.NUMBERS
     order: Sequence[str] = ()
     """of words, from left to right"""
 
 
 class ChartForm(Enum):
-    """How the rows of a chart are drawn."""
+    """The form in which rows are drawn."""
 
     LINES = "lines"
     DOTS = "dots"
@@ -79,7 +80,7 @@ class ChartForm(Enum):
 
 
 class Interval(Enum):
-    """How lines show the interval from `low` to `high`."""
+    """The form in which lines show the interval from `low` to `high`."""
 
     NONE = "none"
     BAND = "band"
@@ -88,7 +89,7 @@ class Interval(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """How a table becomes a chart."""
+    """A recipe that makes a chart of a table."""
 
     form: ChartForm
     x: Axis
@@ -179,14 +180,18 @@ def _lines(chart: Chart, styles: Mapping[str, Style], datasets: Sequence[str]) -
     if not chart.legend:
         layers += _names(styles, x, y)
     layers.append(_at_y("frame", y).mark_point(opacity=0))
-    legend_height = 70 if chart.legend else 0
-    return alt.layer(*layers).properties(height=HEIGHT + legend_height)
+    height = HEIGHT
+    if chart.legend:
+        height += LEGEND_PX
+    return alt.layer(*layers).properties(height=height)
 
 
 def _dots(chart: Chart, styles: Mapping[str, Style], rows: int) -> alt.LayerChart | alt.FacetChart:
-    """One row per policy: a point at `mid`, a bar from `low` to `high`, and the numbers in a column beside it."""
-    logarithms = chart.x.kind is Kind.LOGARITHMS
-    scale = alt.Scale(type="log", padding=10) if logarithms else alt.Scale(zero=False, nice=False, padding=10)
+    """Draw a row per policy: a point at `mid`, a bar from `low` to `high`, and the numbers in a column beside it."""
+    logarithms = chart.x.kind is AxisKind.LOGARITHMS
+    scale = alt.Scale(zero=False, nice=False, padding=10)
+    if logarithms:
+        scale = alt.Scale(type="log", padding=10)
     axis = alt.Axis(format=chart.x.format or "~r", tickCount=4, domain=False, ticks=False, grid=not logarithms)
     across: dict[str, Any] = {"scale": scale, "title": chart.x.title, "axis": axis}
     colour, shape, _ = _looks(styles, legend=False)
@@ -204,9 +209,9 @@ def _dots(chart: Chart, styles: Mapping[str, Style], rows: int) -> alt.LayerChar
 
 
 def _bars(chart: Chart, rows: int) -> alt.LayerChart | alt.FacetChart:
-    """One bar per policy or entry, with its number beside it, or cut into parts with a legend."""
+    """Draw a bar per policy or entry, with its number beside it, or cut into parts with a legend."""
     axis = alt.Axis(format=chart.x.format or "~r", tickCount=4, domain=False, ticks=False)
-    x = alt.X("mid:Q", title=chart.x.title, axis=axis, stack="zero" if chart.colour_of_part else None)
+    x = alt.X("mid:Q", title=chart.x.title, axis=axis, stack=bool(chart.colour_of_part))
     tooltip = [alt.Tooltip("policy:N"), alt.Tooltip("text:N", title=chart.x.title)]
     base = _base("rows").encode(y=_place("policy"), x=x, tooltip=tooltip)
     height = ROW_PX * max(rows, 1)
@@ -232,25 +237,25 @@ def _at_y(dataset: str, y: Mapping[str, Any]) -> alt.Chart:
 
 
 def _across(axis: Axis) -> dict[str, Any]:
-    kind = Kind.NUMBERS if axis.kind is Kind.LOGARITHMS else axis.kind
+    vega_type = axis.kind.value.replace("logarithmic", "quantitative")
     labels: dict[str, Any] = {"grid": False, "tickCount": 6}
     if axis.format:
         labels["format"] = axis.format
-    if axis.kind is Kind.WORDS:
+    if axis.kind is AxisKind.WORDS:
         # Room in pixels, not in parts of the width: a chart is made narrower once, by as much as its names stick out.
         words = alt.Scale(type="point", padding=0, rangeMin=14, rangeMax={"expr": "width - 14"})
         words_axis = alt.Axis(labelAngle=0, **labels)
-        return {"type": kind.value, "title": axis.title, "scale": words, "sort": axis.order, "axis": words_axis}
+        return {"type": vega_type, "title": axis.title, "scale": words, "sort": axis.order, "axis": words_axis}
     scales = {
-        Kind.NUMBERS: alt.Scale(zero=False, nice=False, padding=12),
-        Kind.LOGARITHMS: alt.Scale(type="log", nice=False, padding=12),
-        Kind.DATES: alt.Scale(type="utc"),
+        AxisKind.NUMBERS: alt.Scale(zero=False, nice=False, padding=12),
+        AxisKind.LOGARITHMS: alt.Scale(type="log", nice=False, padding=12),
+        AxisKind.DATES: alt.Scale(type="utc"),
     }
-    return {"type": kind.value, "title": axis.title, "scale": scales[axis.kind], "axis": alt.Axis(**labels)}
+    return {"type": vega_type, "title": axis.title, "scale": scales[axis.kind], "axis": alt.Axis(**labels)}
 
 
 def _upwards(axis: Axis) -> dict[str, Any]:
-    """The vertical axis, whose ends are those of its frame, and whose title lies above it."""
+    """Describe the vertical axis: its ends are those of the frame, and its title lies above it."""
     drawn = alt.Axis(
         format=axis.format or "~r", titleAngle=0, titleAlign="left", titleY=-10, titleX=0, titleAnchor="start"
     )
@@ -271,7 +276,7 @@ def _warmup(x: Mapping[str, Any]) -> list[alt.Chart]:
 
 
 def _names(styles: Mapping[str, Style], x: Mapping[str, Any], y: Mapping[str, Any]) -> list[alt.Chart]:
-    """Each policy's mark and name to the right of where its line ends; the words of a rule have no mark."""
+    """Draw each policy's mark and name to the right of where its line ends; the words of a rule have no mark."""
     colour, shape, _ = _looks(styles, legend=False)
     base = _base("names").encode(x=alt.X("x", **x), y=alt.Y("y:Q", **y))
     mark = base.transform_filter("datum.policy").mark_point(
@@ -287,12 +292,16 @@ def _looks(styles: Mapping[str, Style], legend: bool) -> tuple[alt.Color, alt.Sh
     def scale(values: list[Any]) -> alt.Scale:
         return alt.Scale(domain=domain, range=values)
 
-    shown = _legend(3) if legend else None
-    every = styles.values()
+    legend_or_none = None
+    if legend:
+        legend_or_none = _legend(3)
+    paints = scale([style.paint for style in styles.values()])
+    shapes = scale([style.shape for style in styles.values()])
+    dashes = scale([list(style.dash) for style in styles.values()])
     return (
-        alt.Color("policy:N", legend=shown, scale=scale([style.paint for style in every])),
-        alt.Shape("policy:N", legend=shown, scale=scale([style.shape for style in every])),
-        alt.StrokeDash("policy:N", legend=None, scale=scale([list(style.dash) for style in every])),
+        alt.Color("policy:N", legend=legend_or_none, scale=paints),
+        alt.Shape("policy:N", legend=legend_or_none, scale=shapes),
+        alt.StrokeDash("policy:N", legend=None, scale=dashes),
     )
 
 

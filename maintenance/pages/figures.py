@@ -1,13 +1,13 @@
 """Figures of a page: a table becomes a chart, with its rows for each choice and the same in words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isnan
 from typing import Any
 
 import numpy as np
 
-from freshkeeper.maintenance.pages.charts import Chart, ChartForm, Interval, Kind, apart, frame, specification
+from freshkeeper.maintenance.pages.charts import AxisKind, Chart, ChartForm, Interval, apart, frame, specification
 from freshkeeper.maintenance.pages.styles import Style
 
 Row = dict[str, Any]
@@ -18,8 +18,8 @@ MARK_PX, SMALL_MARK_PX = 55, 35
 
 
 @dataclass(frozen=True)
-class Table:
-    """What a chart shows for one choice, and the same in words for readers who cannot see it."""
+class ChartTable:
+    """The rows that a chart shows for one choice, and the same in words for readers who cannot see it."""
 
     rows: Sequence[Row]
     """policy, x, mid and, where known, low, high and text; of dots and bars without x; `mid` is None in a gap"""
@@ -31,7 +31,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class View:
+class FigureView:
     """The datasets of a chart for one choice."""
 
     rows: Mapping[str, list[Row]]
@@ -45,7 +45,7 @@ class Figure:
     key: str
     title: str
     spec: dict[str, Any]
-    views: dict[str, View]
+    views: dict[str, FigureView]
     caption: str = ""
     chooser: str = ""
     wide: bool = False
@@ -55,7 +55,7 @@ def figure(
     key: str,
     title: str,
     chart: Chart,
-    tables: Mapping[str, Table | None],
+    tables: Mapping[str, ChartTable | None],
     styles: Mapping[str, Style],
     *,
     caption: str = "",
@@ -65,18 +65,22 @@ def figure(
     """Make the chart of a table for each choice; without views where there are no rows."""
     views = {choice: _view(chart, table) for choice, table in tables.items() if table is not None and table.rows}
     present = sorted({name for view in views.values() for name, rows in view.rows.items() if rows})
-    longest = max((len({row["policy"] for row in view.rows["rows"]}) for view in views.values()), default=0)
+    longest = max(map(_policies, views.values()), default=0)
     spec = specification(chart, styles, present, longest)
-    return Figure(key, title, spec, views, caption, chooser, wide)
+    return Figure(key, title, spec, views, caption=caption, chooser=chooser, wide=wide)
 
 
-def _view(chart: Chart, table: Table) -> View:
+def _policies(view: FigureView) -> int:
+    return len({row["policy"] for row in view.rows["rows"]})
+
+
+def _view(chart: Chart, table: ChartTable) -> FigureView:
     if chart.form is not ChartForm.LINES:
-        return View({"rows": [_short(row) for row in table.rows]}, table.words)
+        return FigureView({"rows": [_short(row) for row in table.rows]}, table.words)
     lines: dict[str, list[Row]] = {}
     for row in table.rows:
         lines.setdefault(row["policy"], []).append(row)
-    if chart.x.kind in (Kind.NUMBERS, Kind.DATES) and chart.marks is not None:
+    if chart.x.kind in (AxisKind.NUMBERS, AxisKind.DATES) and chart.marks is not None:
         lines = {policy: _with_gaps(rows) for policy, rows in lines.items()}
     ends = {policy: _last(rows) for policy, rows in lines.items()}
     shown = [row[name] for row in table.rows for name in ("mid", "low", "high") if row.get(name) is not None]
@@ -85,17 +89,25 @@ def _view(chart: Chart, table: Table) -> View:
     axis = frame([*shown, *table.rules.values()], chart.from_zero, chart.highest)
     # The first policy, which is the best, is drawn last and lies on top.
     marked = [_marked(chart, rows, n / len(lines)) for n, rows in enumerate(reversed(lines.values()))]
-    datasets = {
-        "rows": [_short(row) for rows in marked for row in rows],
-        "frame": [{"y": end} for end in axis],
-        "rules": [{"y": y} for y in table.rules.values()],
-        "shade": [{"from": table.shade[0], "to": table.shade[1]}] if table.shade else [],
-        "same": [{"x": end, "y": end} for end in axis] if chart.diagonal else [],
-    }
+    datasets = {"rows": [_short(row) for rows in marked for row in rows]}
+    datasets["frame"] = [{"y": end} for end in axis]
+    datasets["rules"] = [{"y": y} for y in table.rules.values()]
+    if table.shade:
+        datasets["shade"] = [{"from": table.shade[0], "to": table.shade[1]}]
+    if chart.diagonal:
+        datasets["same"] = [{"x": end, "y": end} for end in axis]
     if not chart.legend:
-        last = chart.x.order[-1] if chart.x.order else max(rows[-1]["x"] for rows in lines.values())
+        # Words lie in their order, numbers and dates in their own.
+        last = max((rows[-1]["x"] for rows in lines.values()), key=_place_on(chart.x.order))
         datasets["names"] = _names(ends, table.rules, axis, last)
-    return View(datasets, table.words)
+    return FigureView(datasets, table.words)
+
+
+def _place_on(order: Sequence[str]) -> Callable[[Any], Any]:
+    """Return the function that says where a value lies along an axis."""
+    if not order:
+        return lambda value: value
+    return order.index
 
 
 def _tenths_around(values: Sequence[float]) -> list[float]:
@@ -107,7 +119,9 @@ def _with_gaps(rows: Sequence[Row]) -> list[Row]:
     """Put an empty row where evaluations paused."""
     at = np.array([row["x"] for row in rows], np.float64)
     distances = np.diff(at)
-    usual = np.median(distances) if distances.size else 0.0
+    if not distances.size:
+        return list(rows)
+    usual = np.median(distances)
     found: list[Row] = []
     for row, distance in zip(rows, [*distances.tolist(), 0.0], strict=True):
         found.append(row)
@@ -138,7 +152,7 @@ def _marked(chart: Chart, rows: Sequence[Row], phase: float) -> list[Row]:
 def _names(ends: Mapping[str, float], rules: Mapping[str, float], axis: tuple[float, float], x: Any) -> list[Row]:
     """Return what is written where lines and rules end, moved apart."""
     places = apart([*ends.values(), *rules.values()], *axis).tolist()
-    texts = [*((policy, policy) for policy in ends), *(("", text) for text in rules)]
+    texts = [*zip(ends, ends, strict=True), *(("", text) for text in rules)]
     return [
         _short({"policy": policy, "text": text, "x": x, "y": y})
         for (policy, text), y in zip(texts, places, strict=True)
@@ -146,15 +160,20 @@ def _names(ends: Mapping[str, float], rules: Mapping[str, float], axis: tuple[fl
 
 
 def _short(row: Row) -> Row:
-    return {name: _rounded(value) if isinstance(value, float) else value for name, value in row.items()}
+    return {name: _rounded(value) for name, value in row.items()}
 
 
-def _rounded(number: float) -> float | int | None:
-    """Five digits are more than a screen shows; instants, which are large, keep theirs; NaN becomes a gap."""
-    if isnan(number):
+def _rounded(value: Any) -> Any:
+    """Round to five digits, more than a screen shows; instants, which are large, keep theirs; NaN becomes a gap."""
+    if not isinstance(value, float):
+        return value
+    if isnan(value):
         return None
-    short = number if abs(number) >= 1e5 else float(f"{number:.5g}")
-    return int(short) if short.is_integer() else short
+    if abs(value) < 1e5:
+        value = float(f"{value:.5g}")
+    if value.is_integer():
+        return int(value)
+    return value
 
 
 def interval(chart: Chart, rows: Iterable[Row]) -> Chart:

@@ -33,4 +33,6 @@ def _output(output: Any) -> Markup:
     if output["output_type"] == "stream":
         return Markup("<pre>{}</pre>").format(output["text"])
     form, text = next((form, output["data"][form]) for form in FORMS if form in output["data"])
-    return Markup("<pre>{}</pre>").format(text) if form == "text/plain" else Markup(text)
+    if form == "text/plain":
+        return Markup("<pre>{}</pre>").format(text)
+    return Markup(text)

@@ -1,4 +1,4 @@
-"""One offline HTML file with everything in it: a head, sections of tables, figures and text, and how to repeat it.
+"""A page is one offline HTML file: a head, sections of tables, figures and text, and how to repeat it.
 
 The style sheet, the script and the libraries are inlined; a content security policy forbids the page to load anything.
 """
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,10 +17,10 @@ from markupsafe import Markup
 
 from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.pages.charts import VEGA_LITE, datasets_of
-from freshkeeper.maintenance.pages.figures import Figure, Row, View
+from freshkeeper.maintenance.pages.figures import Figure, FigureView, Row
 from freshkeeper.maintenance.pages.styles import COLOURS, Style
 
-HERE = Path(__file__).parent
+PAGE_FILES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything that a page shows."""
+    """A page: its head, its sections, and how to repeat it."""
 
     kind: str
     title: str
@@ -135,24 +135,27 @@ def write_page(page: Page, file: Path) -> Path:
 
 def rendered(page: Page) -> str:
     """Return a page as HTML."""
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=FileSystemLoader(PAGE_FILES), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    plots = {f"{section.id}-{figure.key}": (section, figure) for section in page.sections for figure in section.figures}
+    plots: dict[str, dict[str, Any]] = {}
+    for section in page.sections:
+        plots |= {f"{section.id}-{figure.key}": _plot(section, figure) for figure in section.figures}
     return (
         environment.get_template("page.html")
         .render(
             page=page,
-            css=Markup(COLOURS + (HERE / "page.css").read_text("utf-8")),
-            script=Markup((HERE / "page.js").read_text("utf-8")),
-            plots=Markup(_as_json({place: _plot(*found) for place, found in plots.items()})) if plots else "",
-            libraries=Markup(libraries()) if plots else "",
+            css=Markup(COLOURS + (PAGE_FILES / "page.css").read_text("utf-8")),
+            script=Markup((PAGE_FILES / "page.js").read_text("utf-8")),
+            has_plots=bool(plots),
+            plots=Markup(_as_json(plots)),
+            libraries=_libraries,
         )
         .strip()
     )
 
 
 @cache
-def libraries() -> str:
+def _libraries() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script that does not end its element early."""
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return bundle.replace("</script", r"<\/script")
@@ -161,11 +164,13 @@ def libraries() -> str:
 def _plot(section: Section, figure: Figure) -> dict[str, Any]:
     """Return what page.js draws at one place of the page."""
     views = {choice: _view(figure, view) for choice, view in figure.views.items()}
-    chooser = f"{section.id}-{figure.chooser}" if figure.chooser else ""
+    chooser = ""
+    if figure.chooser:
+        chooser = f"{section.id}-{figure.chooser}"
     return {"spec": figure.spec, "chooser": chooser, "views": views}
 
 
-def _view(figure: Figure, view: View) -> dict[str, Any]:
+def _view(figure: Figure, view: FigureView) -> dict[str, Any]:
     rows = {name: blocks(view.rows.get(name, [])) for name in datasets_of(figure.spec)}
     return {"words": view.words, "rows": rows}
 
@@ -175,13 +180,17 @@ def blocks(rows: Sequence[Row]) -> list[dict[str, Any]]:
     found = []
     for _, group in groupby(rows, key=lambda row: row.get("policy")):
         members = list(group)
-        names = dict.fromkeys(name for row in members for name in row)
-        columns = {name: [row.get(name) for row in members] for name in names}
+        names = dict.fromkeys(chain.from_iterable(members))
+        columns = {name: _column(members, name) for name in names}
         shared = {name: values[0] for name, values in columns.items() if values.count(values[0]) == len(values)}
         if len(shared) == len(columns) and len(members) > 1:
             shared.popitem()
         found.append({"is": shared, "columns": {name: columns[name] for name in names if name not in shared}})
     return found
+
+
+def _column(rows: Sequence[Row], name: str) -> list[Any]:
+    return [row.get(name) for row in rows]
 
 
 def _as_json(plots: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import vl_convert
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.pages.charts import CONFIG, VEGA_LITE
-from freshkeeper.maintenance.pages.figures import Figure, View
+from freshkeeper.maintenance.pages.figures import Figure, FigureView, Row
 from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT
 
 WIDTH = 640
@@ -56,7 +57,7 @@ def with_own_colours(svg: str) -> str:
 
 def write_pictures(figures: Mapping[str, Iterable[Figure]], png: Path | None, table: Path | None) -> None:
     """Write figures as PNG and as CSV, where a directory is given; the keys are prefixes of the files' names."""
-    forms: list[tuple[Path | None, str, Callable[[Figure, str, View], bytes]]] = [
+    forms: list[tuple[Path | None, str, Callable[[Figure, str, FigureView], bytes]]] = [
         (png, ".png", as_png),
         (table, ".csv", as_csv),
     ]
@@ -72,31 +73,37 @@ def write_pictures(figures: Mapping[str, Iterable[Figure]], png: Path | None, ta
                 _write_choices(figure, directory / f"{prefix}{figure.key}", ending, make)
 
 
-def _write_choices(figure: Figure, place: Path, ending: str, make: Callable[[Figure, str, View], bytes]) -> None:
+def _write_choices(figure: Figure, place: Path, ending: str, make: Callable[[Figure, str, FigureView], bytes]) -> None:
     for choice, view in figure.views.items():
-        named = "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""
-        file = place.with_name(f"{place.name}{named}{ending}")
+        file = place.with_name(f"{place.name}{ending}")
+        if figure.chooser:
+            words = re.sub(r"[^\w.=]+", "-", choice).strip("-")
+            file = place.with_name(f"{place.name}-{words}{ending}")
         with writing(file):
             file.write_bytes(make(figure, choice, view))
 
 
-def as_csv(figure: Figure, choice: str, view: View) -> bytes:
+def as_csv(figure: Figure, choice: str, view: FigureView) -> bytes:
     """Return the rows that one choice of a figure draws, each with what it is of."""
     del figure, choice
-    rows = [{name: value for name, value in row.items() if name not in HIDDEN_COLUMNS} for row in view.rows["rows"]]
+    rows = [_visible(row) for row in view.rows["rows"]]
     text = StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    writer = csv.DictWriter(text, list(dict.fromkeys(chain.from_iterable(rows))))
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
 
 
-def as_png(figure: Figure, choice: str, view: View) -> bytes:
+def _visible(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in HIDDEN_COLUMNS}
+
+
+def as_png(figure: Figure, choice: str, view: FigureView) -> bytes:
     """Return one choice of a figure as a picture."""
     return vl_convert.vegalite_to_png(_self_contained(figure, choice, view), vl_version=VEGA_LITE, scale=2)
 
 
-def _self_contained(figure: Figure, choice: str, view: View) -> str:
+def _self_contained(figure: Figure, choice: str, view: FigureView) -> str:
     """Return the specification with its rows, its title, and colours as values, as no style sheet stands beside it."""
     title = {"text": figure.title, "subtitle": choice if figure.chooser else "", "offset": 14}
     spec: dict[str, Any] = {

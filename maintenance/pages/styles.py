@@ -1,4 +1,4 @@
-"""How policies look in every chart: a colour that colour-blind people can tell from the others, a shape and a dash.
+"""The looks of policies in every chart: a colour that colour-blind people can tell from the others, a shape and a dash.
 
 Colours are CSS variables of colours.css (Okabe and Ito's, and lighter ones of the same hues in the dark). Baselines are
 grey, so that what is compared with them stands out.
@@ -37,7 +37,7 @@ BOUND_DASHES: tuple[tuple[int, ...], ...] = ((10, 4), (3, 4), (10, 4, 3, 4))
 
 @dataclass(frozen=True)
 class Style:
-    """How one policy looks in every chart of a page."""
+    """The looks of one policy in every chart of a page."""
 
     colour: str
     shape: str

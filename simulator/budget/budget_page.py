@@ -7,8 +7,8 @@ from pathlib import Path
 
 from freshkeeper.maintenance.base.files import atomic_file, writing
 from freshkeeper.maintenance.pages.amounts import duration, percent, percent_with_interval
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
-from freshkeeper.maintenance.pages.figures import Figure, Row, Table
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
+from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row
 from freshkeeper.maintenance.pages.figures import figure as chart_of
 from freshkeeper.maintenance.pages.page import Caption, Page, PageTable, Section, TableRow, write_page
 from freshkeeper.maintenance.pages.pictures import as_png
@@ -61,13 +61,13 @@ def figure(answer: BudgetAnswer) -> Figure:
     per = f"requests per {question.per}"
     chart = Chart(
         form=ChartForm.LINES,
-        x=Axis(per, ",~r", Kind.LOGARITHMS),
+        x=Axis(per, ",~r", AxisKind.LOGARITHMS),
         y=Axis("of answers fresh", PERCENT),
         interval=Interval.BARS,
         legend=True,
         highest=1.0,
     )
-    table = Table(list(_rows(answer)), words.lead(answer), {"target": question.target})
+    table = ChartTable(list(_rows(answer)), words.lead(answer), {"target": question.target})
     caption = (
         f"The dotted line is the target; large marks are the rows of the table. {per.capitalize()} are on a "
         f"logarithmic scale. Vertical bars are 95 % intervals. Points with more than {MOST_STALENESS} times the "

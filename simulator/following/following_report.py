@@ -9,7 +9,7 @@ from typing import Any
 from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.pages.amounts import amount
 from freshkeeper.maintenance.pages.charts import Axis, Chart, ChartForm
-from freshkeeper.maintenance.pages.figures import Figure, Table, figure
+from freshkeeper.maintenance.pages.figures import ChartTable, Figure, figure
 from freshkeeper.maintenance.pages.page import Page, PageTable, Part, Section, TableRow, write_page
 from freshkeeper.maintenance.pages.pictures import write_pictures
 from freshkeeper.maintenance.pages.styles import looks
@@ -110,7 +110,7 @@ def _of_ways(ways: Sequence[EvaluationCost]) -> Iterator[Figure]:
     ]
     title, caption = "Caching on and off: client time of an evaluation, expirations", "The mean of the last ones."
     chart = Chart(form=ChartForm.BARS, x=Axis("ms of processor time"))
-    yield figure("caching", title, chart, {"": Table(bars, title)}, {}, caption=caption)
+    yield figure("caching", title, chart, {"": ChartTable(bars, title)}, {}, caption=caption)
 
 
 def _of_clients(loads: Sequence[Load], samples: Sequence[Sample]) -> Iterator[Figure]:
@@ -144,7 +144,7 @@ def _lines(key: str, title: str, caption: str, axes: tuple[Axis, Axis], rows: Ro
     last = {row["policy"]: row["mid"] for row in rows}
     words = f"{title}. At the end: {'; '.join(f'{name} {amount(value)}' for name, value in last.items())}."
     styles = looks({name: name for name in last})
-    return figure(key, title, chart, {"": Table(rows, words)}, styles, caption=caption)
+    return figure(key, title, chart, {"": ChartTable(rows, words)}, styles, caption=caption)
 
 
 def _write_csv(file: Path, rows: Rows) -> None:

@@ -10,8 +10,8 @@ from math import inf, isnan
 from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS
 from freshkeeper.maintenance.analysis.analysis_tables import Row as AnalysisRow
 from freshkeeper.maintenance.pages.amounts import amount, duration, duration_axis, percent
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
-from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure, interval
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
+from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row, figure, interval
 from freshkeeper.simulator.report.groups import Group
 from freshkeeper.simulator.report.panels import share_columns
 
@@ -31,7 +31,7 @@ COLOUR_OF_OUTCOME = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OverTime:
     """A column of the table `timeline` as a figure."""
 
@@ -44,36 +44,69 @@ class OverTime:
     caption_without_warmup: str
     from_zero: bool = True
     highest: float = inf
+    text: Callable[[float], str] = amount
 
 
 FRESHNESS = OverTime(
-    "freshness", "over-time", "Freshness over time", Axis("of answers fresh", PERCENT),
-    "The shaded warm-up does not count.", "Every evaluation counts.", from_zero=False, highest=1.0,
+    column="freshness", key="over-time", title="Freshness over time", y=Axis("of answers fresh", PERCENT),
+    caption="The shaded warm-up does not count.", caption_without_warmup="Every evaluation counts.",
+    from_zero=False, highest=1.0, text=percent,
 )  # fmt: skip
 STALE = OverTime(
-    "stale", "stale", "Accumulated stale answers", Axis("stale answers", ",d"),
-    "From the end of the warm-up on: flatter is better.", "From the first evaluation on: flatter is better.",
+    column="stale", key="stale", title="Accumulated stale answers", y=Axis("stale answers", ",d"),
+    caption="From the end of the warm-up on: flatter is better.",
+    caption_without_warmup="From the first evaluation on: flatter is better.",
 )  # fmt: skip
 SPENT = OverTime(
-    "spent", "spent", "Budget spent per evaluation", Axis("cost units", ",~r"),
-    "The dotted line is γ, what each evaluation is paid.", "The dotted line is γ, what each evaluation is paid.",
+    column="spent", key="spent", title="Budget spent per evaluation", y=Axis("cost units", ",~r"),
+    caption="The dotted line is γ, what each evaluation is paid.",
+    caption_without_warmup="The dotted line is γ, what each evaluation is paid.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Times:
+    """A row of a table of quantiles, found by one of its columns."""
+
+    table: str
+    column: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByTenth:
+    """A table of the analysis by tenths of the entries as a figure."""
+
+    table: str
+    measure: str
+    unit: str
+    x: str
+    caption: str
+
+
+BY_CHANGE_RATE = ByTenth(
+    table="by_change_rate", measure="change", unit="changes", x="tenth of the entries, by how often they change",
+    caption="10 are those that change most often.",
+)  # fmt: skip
+BY_DEGREE = ByTenth(
+    table="by_degree", measure="degree", unit="keys", x="tenth of the entries, by how many keys need them",
+    caption="10 are those that most keys need.",
 )  # fmt: skip
 
 
 def figures_of_settings(group: Group) -> list[Figure]:
     """Return the figures that show one setting at a time, without those for which nothing is known."""
-    several = any(len(group.with_bound(setting)) > 1 for setting in group.settings)
     made = [
-        *([_by_policy(group)] if several else []),
+        _by_policy(group),
         over_time(group, FRESHNESS),
         over_time(group, STALE),
         over_time(group, SPENT),
-        _times(group, "age", "Age of the copies of stale answers", "staleness_quantiles", "what",
+        _times(group, Times("staleness_quantiles", "what", "age"), "Age of the copies of stale answers",
                "Time since the copy was fetched"),
-        _times(group, "overdue", "How long they had been stale", "staleness_quantiles", "what",
+        _times(group, Times("staleness_quantiles", "what", "overdue"), "How long they had been stale",
                "Time since the value changed"),
-        _times(group, "decide", "Time to decide", "latency", "part", "Wall clock per evaluation"),
-        _times(group, "fetch", "Time to fetch", "latency", "part", "Per evaluation"),
+        _times(group, Times("latency", "part", "decide"), "Time to decide", "Wall clock per evaluation"),
+        _times(group, Times("latency", "part", "fetch"), "Time to fetch", "Per evaluation"),
     ]  # fmt: skip
     return [figure for figure in made if figure.views]
 
@@ -83,10 +116,8 @@ def figures_by_answer(group: Group) -> list[Figure]:
     made = [
         _calibration(group),
         _stale_for(group),
-        _by_tenth(group, "by-change-rate", "change", "by_change_rate", "changes",
-                  "tenth of the entries, by how often they change", "10 are those that change most often."),
-        _by_tenth(group, "by-degree", "degree", "by_degree", "keys",
-                  "tenth of the entries, by how many keys need them", "10 are those that most keys need."),
+        _by_tenth(group, BY_CHANGE_RATE),
+        _by_tenth(group, BY_DEGREE),
         _stalest(group),
         _requests(group),
     ]  # fmt: skip
@@ -97,10 +128,12 @@ def over_time(group: Group, measure: OverTime) -> Figure:
     """Return one measure over the evaluations of each setting."""
     found = {setting: _timeline(group, setting, measure) for setting in group.settings}
     rows = [row for table in found.values() for row in table.rows]
-    dates = bool(rows) and rows[0]["x"] >= DATES_FROM_MS
+    x = Axis("evaluation")
+    if rows and rows[0]["x"] >= DATES_FROM_MS:
+        x = Axis("time (UTC)", kind=AxisKind.DATES)
     chart = Chart(
         form=ChartForm.LINES,
-        x=Axis("time (UTC)", kind=Kind.DATES) if dates else Axis("evaluation"),
+        x=x,
         y=measure.y,
         interval=Interval.BAND,
         marks=MARKS,
@@ -114,7 +147,7 @@ def over_time(group: Group, measure: OverTime) -> Figure:
     )
 
 
-def _timeline(group: Group, setting: str, measure: OverTime) -> Table:
+def _timeline(group: Group, setting: str, measure: OverTime) -> ChartTable:
     rows: list[Row] = []
     ends = {}
     for policy in group.compared(setting):
@@ -122,15 +155,17 @@ def _timeline(group: Group, setting: str, measure: OverTime) -> Table:
         rows += [_point(policy, row, measure) for row in line]
         if line:
             ends[policy] = line[-1][measure.column]
-    say = percent if measure is FRESHNESS else amount
-    words = f"{measure.title}. At the end: {'; '.join(f'{policy} {say(end)}' for policy, end in ends.items())}."
-    return Table(rows, words, _rules(group, setting, measure), _warmup(group, setting, measure, rows))
+    words = "; ".join(f"{policy} {measure.text(end)}" for policy, end in ends.items())
+    words = f"{measure.title}. At the end: {words}."
+    return ChartTable(rows, words, _rules(group, setting, measure), _warmup(group, setting, measure, rows))
 
 
 def _known_part(line: Sequence[AnalysisRow], column: str) -> Sequence[AnalysisRow]:
     """Return a line from its first to its last point that is known."""
     known = [place for place, row in enumerate(line) if row[column] is not None]
-    return line[known[0] : known[-1] + 1] if known else []
+    if not known:
+        return []
+    return line[known[0] : known[-1] + 1]
 
 
 def _point(policy: str, row: AnalysisRow, measure: OverTime) -> Row:
@@ -138,8 +173,7 @@ def _point(policy: str, row: AnalysisRow, measure: OverTime) -> Row:
     point = {"policy": policy, "x": row["x"], "mid": mid}
     if mid is None or half is None:
         return point
-    high = mid + half
-    return point | {"low": max(mid - half, 0.0), "high": min(high, 1.0) if measure is FRESHNESS else high}
+    return point | {"low": max(mid - half, 0.0), "high": min(mid + half, measure.highest)}
 
 
 def _rules(group: Group, setting: str, measure: OverTime) -> dict[str, float]:
@@ -156,16 +190,20 @@ def _warmup(group: Group, setting: str, measure: OverTime, rows: Sequence[Row]) 
         return None
     first = min(row["x"] for row in rows)
     ends = group.run.analysis.rows("timeline", setting, rows[0]["policy"])[0]["warmup_ends"]
-    return (first, ends) if ends is not None and ends > first else None
+    if ends is None or ends <= first:
+        return None
+    return first, ends
 
 
-def _caption(group: Group, measure: OverTime, tables: Mapping[str, Table]) -> str:
+def _caption(group: Group, measure: OverTime, tables: Mapping[str, ChartTable]) -> str:
     lines = [row for pair in group.scores for row in group.run.analysis.rows("timeline", *pair)]
-    warmup = any(row["warmup_ends"] is not None for row in lines)
-    sentences = [measure.caption if warmup else measure.caption_without_warmup]
-    if group.seeds.size > 1:
-        bands = ", with 95 % bands" if measure is not SPENT else ""
-        sentences.append(f"Means over {group.seeds.size} seeds{bands}.")
+    sentences = [measure.caption_without_warmup]
+    if any(row["warmup_ends"] is not None for row in lines):
+        sentences = [measure.caption]
+    if group.seeds.size > 1 and measure is SPENT:
+        sentences.append(f"Means over {group.seeds.size} seeds.")
+    elif group.seeds.size > 1:
+        sentences.append(f"Means over {group.seeds.size} seeds, with 95 % bands.")
     if measure is FRESHNESS and any(table.rules for table in tables.values()):
         sentences.append("The dotted line is the target.")
     evaluations = max((row["evaluations"] for row in lines), default=1)
@@ -177,38 +215,44 @@ def _caption(group: Group, measure: OverTime, tables: Mapping[str, Table]) -> st
 def _by_policy(group: Group) -> Figure:
     title = "Freshness by policy"
     chart = Chart(form=ChartForm.DOTS, x=Axis("of answers fresh", PERCENT))
+    several = any(len(group.with_bound(setting)) > 1 for setting in group.settings)
 
-    def table(setting: str) -> Table:
+    def table(setting: str) -> ChartTable | None:
         labels = [policy for policy in group.with_bound(setting) if not group.is_unlimited(policy)]
+        if not several:
+            return None
         shares = {policy: group.headline(setting, policy) for policy in labels}
         rows = [{"policy": policy, **share_columns(share)} for policy, share in shares.items() if not isnan(share.mean)]
-        return Table(rows, _words(title, rows))
+        return ChartTable(rows, _words(title, rows))
 
-    bars = "; bars are 95 % intervals over seeds" if group.seeds.size > 1 else ""
-    caption = f"Mean over the evaluations that count{bars}."
+    caption = "Mean over the evaluations that count."
+    if group.seeds.size > 1:
+        caption = "Mean over the evaluations that count; bars are 95 % intervals over seeds."
     return figure("freshness", title, chart, _of_settings(group, table), group.styles,
                   caption=caption, chooser=group.chooser)  # fmt: skip
 
 
-def _times(group: Group, key: str, title: str, name: str, column: str, caption: str) -> Figure:
+def _times(group: Group, times: Times, title: str, caption: str) -> Figure:
     """Return a figure of medians and 95th percentiles, in a unit that fits the longest of them."""
     pairs = [(setting, policy) for setting in group.settings for policy in group.compared(setting, bounds=False)]
-    found = {
+    quantiles = {
         pair: row
         for pair in pairs
-        for row in group.run.analysis.rows(name, *pair)
-        if row[column] == key and not (key == "fetch" and row["median_ms"] < NETWORK_MS)
+        for row in group.run.analysis.rows(times.table, *pair)
+        if row[times.column] == times.value and not (times.value == "fetch" and row["median_ms"] < NETWORK_MS)
     }
-    unit, size = duration_axis(max((row["p95_ms"] for row in found.values()), default=1.0))
-    wide_range = name == "latency" and all(row["median_ms"] > 0 for row in found.values())
-    chart = Chart(form=ChartForm.DOTS, x=Axis(unit, kind=Kind.LOGARITHMS if wide_range else Kind.NUMBERS))
+    unit, size = duration_axis(max((row["p95_ms"] for row in quantiles.values()), default=1.0))
+    x = Axis(unit)
+    if times.table == "latency" and all(row["median_ms"] > 0 for row in quantiles.values()):
+        x = Axis(unit, kind=AxisKind.LOGARITHMS)
 
-    def table(setting: str) -> Table:
-        rows = [_spread(policy, row, size) for (place, policy), row in found.items() if place == setting]
-        return Table(rows, _words(title, rows))
+    def table(setting: str) -> ChartTable:
+        rows = [_spread(policy, row, size) for (name, policy), row in quantiles.items() if name == setting]
+        return ChartTable(rows, _words(title, rows))
 
     caption = f"{caption}: the median, and a bar to the 95th percentile."
-    return figure(key, title, chart, _of_settings(group, table), group.styles,
+    chart = Chart(form=ChartForm.DOTS, x=x)
+    return figure(times.value, title, chart, _of_settings(group, table), group.styles,
                   caption=caption, chooser=group.chooser)  # fmt: skip
 
 
@@ -223,7 +267,7 @@ def _words(title: str, rows: Sequence[Row]) -> str:
     return f"{title}: {'; '.join(parts)}."
 
 
-def _of_settings(group: Group, table: Callable[[str], Table]) -> dict[str, Table | None]:
+def _of_settings(group: Group, table: Callable[[str], ChartTable | None]) -> dict[str, ChartTable | None]:
     return {setting: table(setting) for setting in group.settings}
 
 
@@ -236,7 +280,7 @@ def _calibration(group: Group) -> Figure:
         diagonal=True,
     )
 
-    def table(setting: str) -> Table:
+    def table(setting: str) -> ChartTable:
         rows: list[Row] = []
         sentences = []
         for policy, tenths in _rows_by_policy(group, setting, "calibration"):
@@ -244,7 +288,7 @@ def _calibration(group: Group) -> Figure:
             rows += [_tenth_found(policy, row) for row in best]
             if best:
                 sentences.append(f"{policy}: {_bias(best)}")
-        return Table(rows, f"Believed against found freshness. {'; '.join(sentences)}.")
+        return ChartTable(rows, f"Believed against found freshness. {'; '.join(sentences)}.")
 
     caption = "By tenths of what was believed. Below the dotted line the engine is too sure."
     return figure("calibration", "Believed and found freshness", chart, _of_settings(group, table), group.styles,
@@ -268,10 +312,12 @@ def _tenth_found(policy: str, row: AnalysisRow) -> Row:
 def _bias(rows: Sequence[AnalysisRow]) -> str:
     weight = sum(row["answers"] for row in rows)
     bias = sum(row["answers"] * (row["expected"] - row["freshness"]) for row in rows)
-    points = 100 * bias / weight if weight else 0.0
+    points = 100 * bias / max(weight, 1)
     if abs(points) < 0.05:
         return "what was believed was found, within 0.05 points"
-    return f"believed {abs(points):.1f} points {'more' if points > 0 else 'less'} than was found"
+    if points > 0:
+        return f"believed {points:.1f} points more than was found"
+    return f"believed {-points:.1f} points less than was found"
 
 
 def _stale_for(group: Group) -> Figure:
@@ -279,9 +325,10 @@ def _stale_for(group: Group) -> Figure:
     pairs = [(setting, policy) for setting in group.settings for policy in group.compared(setting, bounds=False)]
     rows = [row for pair in pairs for row in _overdue(group, *pair)]
     first = min((row["below_ms"] for row in rows if row["share"] >= VISIBLE), default=0)
-    ends = [duration(end) for end in sorted({row["below_ms"] for row in rows}) if end >= first]
+    every_end = sorted({row["below_ms"] for row in rows})
+    ends = [duration(end) for end in every_end if end >= first]
 
-    def table(setting: str) -> Table | None:
+    def table(setting: str) -> ChartTable | None:
         shares, sentences = {}, []
         for policy in group.compared(setting, bounds=False):
             own = _overdue(group, setting, policy)
@@ -292,40 +339,43 @@ def _stale_for(group: Group) -> Figure:
                     median = duration(row["median_ms"])
                     sentences.append(f"{policy}: half of its stale answers for {median} or less")
         words = f"For how long stale answers had been stale. {'; '.join(sentences)}."
-        return Table(_shares_along(shares, ends), words)
+        return ChartTable(_shares_along(shares, ends), words)
 
-    return _along(group, "stale-for", "For how long stale answers had been stale", Axis("up to", order=ends), table,
-                  "Time since the change, in doubling steps.")  # fmt: skip
+    title, caption = "For how long stale answers had been stale", "Time since the change, in doubling steps."
+    return _along(group, "stale-for", title, Axis("up to", order=ends), table=table, caption=caption)
 
 
 def _overdue(group: Group, setting: str, policy: str) -> list[AnalysisRow]:
     return [row for row in group.run.analysis.rows("staleness", setting, policy) if row["what"] == "overdue"]
 
 
-def _by_tenth(group: Group, key: str, by: str, name: str, unit: str, axis: str, caption: str) -> Figure:
+def _by_tenth(group: Group, by: ByTenth) -> Figure:
     """Return which tenths of the entries stale answers come from."""
 
-    def table(setting: str) -> Table:
+    def table(setting: str) -> ChartTable:
         shares, sentences = {}, []
-        for policy, rows in _rows_by_policy(group, setting, name):
+        for policy, rows in _rows_by_policy(group, setting, by.table):
             stale = sum(row["stale"] for row in rows)
             if not stale:
                 continue
             shares[policy] = {
-                str(row["decile"]): (row["stale"] / stale, f"{row['least']} to {row['most']} {unit}") for row in rows
+                str(row["decile"]): (row["stale"] / stale, f"{row['least']} to {row['most']} {by.unit}") for row in rows
             }
             top = max(rows, key=lambda row: int(row["decile"]))
             share = percent(top["stale"] / stale, 0)
-            sentences.append(f"{share} of {policy}'s from those with {top['least']} to {top['most']} {unit}")
+            sentences.append(f"{share} of {policy}'s from those with {top['least']} to {top['most']} {by.unit}")
         words = f"Where stale answers come from, by tenths of the entries: {'; '.join(sentences)}."
-        return Table(_shares_along(shares, TENTHS), words)
+        return ChartTable(_shares_along(shares, TENTHS), words)
 
-    return _along(group, key, f"Where stale answers come from: {by}", Axis(axis, order=TENTHS), table, caption)
+    title, key = f"Where stale answers come from: {by.measure}", by.table.replace("_", "-")
+    return _along(group, key, title, Axis(by.x, order=TENTHS), table=table, caption=by.caption)
 
 
-def _along(group: Group, key: str, title: str, x: Axis, table: Callable[[str], Table | None], caption: str) -> Figure:
+def _along(
+    group: Group, key: str, title: str, x: Axis, table: Callable[[str], ChartTable | None], caption: str
+) -> Figure:
     """Return shares of the stale answers along words that have an order."""
-    across = Axis(x.title, kind=Kind.WORDS, order=x.order)
+    across = Axis(x.title, kind=AxisKind.WORDS, order=x.order)
     chart = Chart(form=ChartForm.LINES, x=across, y=Axis("of stale answers", PERCENT), from_zero=True, highest=1.0)
     tables = {setting: table(setting) for setting in group.settings}
     return figure(key, title, chart, tables, group.styles, caption=caption, chooser=group.chooser)
@@ -345,7 +395,7 @@ def _stalest(group: Group) -> Figure:
     """Return the stalest entries of the best policy, which in production is the only one."""
     chart = Chart(form=ChartForm.BARS, x=Axis("of all stale answers", PERCENT))
 
-    def table(setting: str) -> Table | None:
+    def table(setting: str) -> ChartTable | None:
         policy = next(iter(group.compared(setting, bounds=False)), "")
         entries = group.run.analysis.rows("top_stale", setting, policy)[:MOST_ENTRIES]
         if not entries:
@@ -363,7 +413,7 @@ def _stalest(group: Group) -> Figure:
         together = percent(sum(row["share_of_stale"] for row in entries), 0)
         leader = rows[0]["policy"]
         words = f"The {len(rows)} stalest entries of {policy} make {together} of its stale answers; {leader} leads."
-        return Table(rows, words)
+        return ChartTable(rows, words)
 
     tables = {setting: table(setting) for setting in group.settings}
     return figure("stalest", "The stalest entries", chart, tables, group.styles, chooser=group.chooser)
@@ -372,7 +422,7 @@ def _stalest(group: Group) -> Figure:
 def _requests(group: Group) -> Figure:
     chart = Chart(form=ChartForm.BARS, x=Axis("of requests", PERCENT), colour_of_part=COLOUR_OF_OUTCOME)
 
-    def table(setting: str) -> Table:
+    def table(setting: str) -> ChartTable:
         rows: list[Row] = []
         sentences = []
         for policy, summed in _rows_by_policy(group, setting, "wasted"):
@@ -384,7 +434,7 @@ def _requests(group: Group) -> Figure:
                 ]  # fmt: skip
                 useful, wasted = (percent(outcomes[part] / requests, 0) for part in list(COLOUR_OF_OUTCOME)[:2])
                 sentences.append(f"{useful} of {policy}'s found a change, {wasted} nothing new")
-        return Table(rows, f"What the requests brought: {'; '.join(sentences)}.")
+        return ChartTable(rows, f"What the requests brought: {'; '.join(sentences)}.")
 
     return figure("requests", "What the requests brought", chart, _of_settings(group, table), group.styles,
                   chooser=group.chooser)  # fmt: skip
@@ -393,8 +443,10 @@ def _requests(group: Group) -> Figure:
 def _outcomes(rows: Sequence[AnalysisRow]) -> Iterator[tuple[dict[str, float], float]]:
     """Yield how many refreshes came to what, by the truth or else as the engine saw it, and how many there were."""
     for row in rows:
-        wasted = row["wasted_as_reported"] if row["wasted"] is None else row["wasted"]
-        if not row["refreshes"] or wasted is None:
+        wasted = row["wasted"]
+        if wasted is None:
+            wasted = row["wasted_as_reported"]
+        if wasted is None or not row["refreshes"]:
             continue
         useful = row["refreshes"] - row["failed"] - row["misses"] - wasted
         numbers = (useful, wasted, row["misses"], row["failed"])

@@ -1,4 +1,4 @@
-"""What may share a table or a chart: one case and one level of knowledge, with its settings and policies."""
+"""A group may share a table or a chart: one case and one level of knowledge, with its settings and policies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ SETTING = "setting"
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """All scores of one case and one level of knowledge."""
+    """The scores of one case and one level of knowledge."""
 
     run: Run
     case: str
@@ -47,7 +47,9 @@ class Group:
     def configured_target(self) -> float | None:
         """The freshness that the run was to reach; None where it does not say."""
         target = self.run.about.config.get("target")
-        return float(target) if isinstance(target, int | float) and 0 < target < 1 else None
+        if not isinstance(target, int | float) or not 0 < target < 1:
+            return None
+        return float(target)
 
     @property
     def target(self) -> float:
@@ -61,21 +63,19 @@ class Group:
 
     @cached_property
     def styles(self) -> dict[str, Style]:
-        """How each policy looks, and the clairvoyant bound where it was computed and not run."""
-        implied = [BOUND] if any(self.headline(setting, BOUND).mean > 0 for setting in self.settings) else []
-        names = {label: self.run.contender(label).name or label for label in [*self.policies, *implied]}
+        """The looks of each policy, and of the clairvoyant bound where it was computed and not run."""
+        labels = dict.fromkeys(label for setting in self.settings for label in self.with_bound(setting))
+        names = {label: self.run.contender(label).name or label for label in [*self.policies, *labels]}
         return looks(names, [label for label in names if self.is_bound(label)])
 
     @cached_property
     def by_budget(self) -> "dict[float, Group]":
         """The settings of each budget on their own, the least first: a mean never mixes budgets."""
         budgets = {setting: self.run.setting(setting).budget for setting in self.settings}
-        return {
-            budget: self._of_settings([setting for setting in self.settings if budgets[setting] == budget])
-            for budget in sorted({budget for budget in budgets.values() if budget is not None})
-        }
+        known = sorted({budget for budget in budgets.values() if budget is not None})
+        return {budget: self._of_settings({s for s in budgets if budgets[s] == budget}) for budget in known}
 
-    def _of_settings(self, settings: list[str]) -> "Group":
+    def _of_settings(self, settings: set[str]) -> "Group":
         return replace(self, scores={pair: score for pair, score in self.scores.items() if pair[0] in settings})
 
     @property
@@ -100,14 +100,18 @@ class Group:
         labels = [policy for policy in self.policies if (setting, policy) in self.scores]
         if not bounds:
             labels = [policy for policy in labels if not self.is_bound(policy)]
-        rank = {policy: 2 if self.is_bound(policy) else int(policy in self.overspent) for policy in labels}
-        return sorted(labels, key=lambda policy: (rank[policy], -self.sort_key(setting, policy)))
+
+        def rank(policy: str) -> tuple[bool, bool, float]:
+            return self.is_bound(policy), policy in self.overspent, -self.sort_key(setting, policy)
+
+        return sorted(labels, key=rank)
 
     def with_bound(self, setting: str) -> list[str]:
         """Return the policies of a setting and the clairvoyant bound, also where it was computed and not run."""
         policies = self.policies_in(setting)
-        implied = BOUND not in policies and not isnan(self.headline(setting, BOUND).mean)
-        return [*policies, BOUND] if implied else policies
+        if BOUND not in policies and not isnan(self.headline(setting, BOUND).mean):
+            policies.append(BOUND)
+        return policies
 
     def compared(self, setting: str, bounds: bool = True) -> list[str]:
         """Return the policies of a setting without `unlimited`, beside whose 100 % all others would look alike."""
@@ -124,13 +128,16 @@ class Group:
     def ranked(self) -> list[str]:
         """The policies that can win: within the budget, no bound, run in every setting; the best mean first."""
         fair = [policy for policy in self.policies if not self.is_bound(policy) and policy not in self.overspent]
-        everywhere = [p for p in fair if all((setting, p) in self.scores for setting in self._measured)]
+        everywhere = [policy for policy in fair if self._run_everywhere(policy)]
         measured = [policy for policy in everywhere if not isnan(self.overall(policy).mean)]
         return sorted(measured, key=lambda policy: -self.overall(policy).mean)
 
+    def _run_everywhere(self, policy: str) -> bool:
+        return all((setting, policy) in self.scores for setting in self._measured)
+
     @cached_property
     def seeds(self) -> Ints:
-        """All seeds of the group."""
+        """The seeds of all scores."""
         return np.unique(np.concatenate([score.seeds for score in self.scores.values()]))
 
     @property
@@ -202,12 +209,15 @@ class Group:
     @cached_property
     def _measured(self) -> list[str]:
         """Settings whose freshness is known: others have no answers in any counted evaluation."""
-        return [s for s in self.settings if any(self.sort_key(s, policy) >= 0 for policy in self.policies)]
+        known = {setting for setting, policy in self.scores if self.sort_key(setting, policy) >= 0}
+        return [setting for setting in self.settings if setting in known]
 
     def sort_key(self, setting: str, policy: str) -> float:
         """Return the freshness in one setting; −1 where it is not known, so that it is never the best."""
         score = self.scores.get((setting, policy))
-        return score.freshness.mean if score and score.freshness.seeds else -1.0
+        if score is None or not score.freshness.seeds:
+            return -1.0
+        return score.freshness.mean
 
 
 def groups(run: Run) -> list[Group]:

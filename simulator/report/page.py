@@ -52,8 +52,9 @@ def write_report(path: Path, out: Path | None = None, png: Path | None = None, t
         notes=[*run.notes, *run.analysis.missing],
     )
     file = write_page(page, out or path / "report.html")
-    several = len(by_group) > 1
-    prefixes = [f"{group.case}-{group.knowledge}-" if several else "" for group in by_group]
+    prefixes = [f"{group.case}-{group.knowledge}-" for group in by_group]
+    if len(by_group) == 1:
+        prefixes = [""]
     write_pictures({prefix: section.figures for prefix, section in zip(prefixes, sections, strict=False)}, png, table)
     return file
 
@@ -95,7 +96,7 @@ def _across_settings(group: Group) -> Iterator[Part]:
     for key in sorted(swept, key=lambda key: key != BUDGET):
         chooser = chooser_of(key, swept[key])
         if chooser:
-            yield Chooser(chooser, "Others held at", {panel.held: panel.held for panel in swept[key]})
+            yield Chooser(chooser, "Others held at", {panel.others: panel.others for panel in swept[key]})
         yield sweep(group, key, swept[key])
         if key == BUDGET:
             yield from tables_of_budgets(group)
@@ -123,12 +124,13 @@ def _of_one_setting(group: Group) -> Iterator[Part]:
 
 def _about_columns(group: Group) -> str:
     interval = ", with a 95 % interval" if group.seeds.size > 1 else ""
-    expected = " Where marked, freshness is expected and not counted, as nobody recorded the truth."
-    return (
+    words = (
         f"Fresh answers: mean over the evaluations that count, then over seeds{interval}. Pooled: all fresh answers "
         "over all answers. Stale answers and answers are per run; requests are per evaluation, the warm-up included."
-        + (expected if group.expected else "")
     )
+    if group.expected:
+        words += " Where marked, freshness is expected and not counted, as nobody recorded the truth."
+    return words
 
 
 def _title(run: Run) -> str:
@@ -150,7 +152,9 @@ def _facts(run: Run, by_group: Sequence[Group]) -> Iterator[str]:
 
 
 def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
+    if number == 1:
+        return f"1 {one}"
+    return f"{number} {several}"
 
 
 def _settings(run: Run) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What was swept: for each key the settings that differ in it alone, what budget reaches a target, and the figure.
+"""Panels along swept keys: the settings that differ in one key alone, the budget for a target, and the figure.
 
 002's Figures 2 and 3 are such panels. Where several keys were swept, one panel holds the others still.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from freshkeeper.maintenance.base.stats import Estimate
 from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval, swept_value
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm, Interval, Kind
-from freshkeeper.maintenance.pages.figures import Figure, Row, Table, figure
+from freshkeeper.maintenance.pages.charts import PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
+from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row, figure
 from freshkeeper.simulator.experiment.scores import BOUND
 from freshkeeper.simulator.report.groups import Group, last_part
 
@@ -24,10 +24,10 @@ TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Panel:
-    """The settings along one key, by the key's values; `held` says what the other keys are."""
+    """The settings along one key, by the key's values; `others` says what the other keys are."""
 
     key: str
-    held: str
+    others: str
     at: tuple[tuple[Any, str], ...]
 
     @property
@@ -35,10 +35,21 @@ class Panel:
         """True if every value is a number."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value, _ in self.at)
 
+    @property
+    def values(self) -> int:
+        """The number of different values that the key has."""
+        return len({dumps(value) for value, _ in self.at})
+
+    def in_order(self) -> "Panel":
+        """Return the panel with numbers in ascending order; other values stay as they were swept."""
+        if not self.numeric:
+            return self
+        return replace(self, at=tuple(sorted(self.at, key=itemgetter(0))))
+
 
 @dataclass(frozen=True)
 class Reach:
-    """How much budget brings a policy to a target: `needed`, or None where no budget that was run does."""
+    """The budget that brings a policy to a target: `needed`, or None where no budget that was run does."""
 
     needed: float | None
     interpolated: bool = False
@@ -53,7 +64,9 @@ class Reach:
         words = "about " if self.interpolated else ""
         if self.at_least:
             words = "at most "
-        return f"{words}{self.needed:.0f}" if self.needed >= 10 else f"{words}{self.needed:.2g}"
+        if self.needed >= 10:
+            return f"{words}{self.needed:.0f}"
+        return f"{words}{self.needed:.2g}"
 
 
 def panels(group: Group) -> dict[str, list[Panel]]:
@@ -70,10 +83,8 @@ def _along(key: str, varied: dict[str, dict[str, Any]]) -> list[Panel]:
         if key in values:
             others = " · ".join(f"{last_part(k)} {swept_value(v)}" for k, v in values.items() if k != key)
             together.setdefault(others, []).append((values[key], setting))
-    sizes = {held: len({dumps(value) for value, _ in at}) for held, at in together.items()}
-    several = [Panel(key, held, tuple(at)) for held, at in together.items() if sizes[held] > 1]
-    return [replace(panel, at=tuple(sorted(panel.at, key=itemgetter(0)))) if panel.numeric else panel
-            for panel in several]  # fmt: skip
+    every = [Panel(key, others, tuple(at)) for others, at in together.items()]
+    return [panel.in_order() for panel in every if panel.values > 1]
 
 
 def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -> Reach:
@@ -99,24 +110,32 @@ def budget_line(group: Group, panel: Panel, policy: str) -> tuple[list[float], l
 def reaches(group: Group, panel: Panel, targets: Sequence[float] = TARGETS) -> dict[str, list[Reach]]:
     """Return what each ranked policy needs for each target."""
     lines = {policy: budget_line(group, panel, policy) for policy in group.ranked}
-    return {policy: [reach(*line, target) for target in targets] for policy, line in lines.items()}
+    found: dict[str, list[Reach]] = {}
+    for policy, (budgets, freshness) in lines.items():
+        found[policy] = [reach(budgets, freshness, target) for target in targets]
+    return found
 
 
 def chooser_of(key: str, by_held: Sequence[Panel]) -> str:
     """Return the chooser of what other keys are held at; empty where there is nothing to choose."""
-    return f"held-{last_part(key).replace(' ', '-')}" if len(by_held) > 1 else ""
+    if len(by_held) < 2:
+        return ""
+    return f"held-{last_part(key).replace(' ', '-')}"
 
 
 def sweep(group: Group, key: str, by_held: Sequence[Panel]) -> Figure:
     """Return one key's figure, a choice for each combination of the other keys."""
     budget = key == BUDGET
     numeric = budget and all(panel.numeric for panel in by_held)
-    title = "Freshness against budget" if budget else f"Freshness by {last_part(key)}"
-    x = Axis("γ, cost units per evaluation" if budget else key)
+    title, x = f"Freshness by {last_part(key)}", Axis(key)
+    if budget:
+        title, x = "Freshness against budget", Axis("γ, cost units per evaluation")
     if not numeric:
-        x = Axis(x.title, kind=Kind.WORDS, order=list(dict.fromkeys(swept_value(v) for p in by_held for v, _ in p.at)))
+        x = Axis(
+            x.title, kind=AxisKind.WORDS, order=list(dict.fromkeys(swept_value(v) for p in by_held for v, _ in p.at))
+        )
     chart = Chart(form=ChartForm.LINES, x=x, y=Axis("of answers fresh", PERCENT), interval=Interval.BARS, highest=1.0)
-    tables = {panel.held: _table(group, panel, numeric, title) for panel in by_held}
+    tables = {panel.others: _table(group, panel, numeric, title) for panel in by_held}
     name = f"by-{last_part(key).replace(' ', '-')}"
     caption, chooser = _caption(group, budget), chooser_of(key, by_held)
     return figure(name, title, chart, tables, group.styles, caption=caption, chooser=chooser, wide=budget)
@@ -133,7 +152,7 @@ def _caption(group: Group, budget: bool) -> str:
     return " ".join(words for words, applies in sentences.items() if applies)
 
 
-def _table(group: Group, panel: Panel, numeric: bool, title: str) -> Table:
+def _table(group: Group, panel: Panel, numeric: bool, title: str) -> ChartTable:
     rows: list[Row] = []
     sentences = []
     for policy in group.with_bound(panel.at[-1][1]):
@@ -150,7 +169,7 @@ def _table(group: Group, panel: Panel, numeric: bool, title: str) -> Table:
         ]
         sentences.append(f"{policy} {', '.join(percent(freshness.mean) for _, freshness in line)}")
     values = ", ".join(swept_value(value) for value, _ in panel.at)
-    return Table(rows, f"{title}, at {values}: {'; '.join(sentences)}.")
+    return ChartTable(rows, f"{title}, at {values}: {'; '.join(sentences)}.")
 
 
 def share_columns(share: Estimate) -> Row:

@@ -23,9 +23,11 @@ def tables_of_settings(group: Group) -> list[PageTable]:
 
 def _of_setting(group: Group, setting: str) -> PageTable:
     policies = group.with_bound(setting)
-    baseline = next((label for name in BASELINES for label in group.labels_of(name) if label in policies), "")
+    baselines = [label for name in BASELINES for label in group.labels_of(name)]
+    baseline = next((label for label in baselines if label in policies), "")
     cells = {policy: _cells(group, setting, policy, baseline) for policy in policies}
-    heads = [head for head in HEADS if any(cells[policy].get(head, UNKNOWN) != UNKNOWN for policy in policies)]
+    known = {head for row in cells.values() for head, cell in row.items() if cell != UNKNOWN}
+    heads = [head for head in HEADS if head in known]
     best = _best(group, setting, [policy for policy in policies if policy in group.ranked])
     rows = [
         TableRow(
@@ -38,7 +40,7 @@ def _of_setting(group: Group, setting: str) -> PageTable:
         )
         for policy in policies
     ]
-    titles = ["Policy", *(f"Over {baseline}" if head == OVER else head for head in heads)]
+    titles = ["Policy", *(head.replace(OVER, f"Over {baseline}") for head in heads)]
     return _of_choice(group, "Policies side by side", titles, rows, setting)
 
 
@@ -64,12 +66,13 @@ def _cells(group: Group, setting: str, policy: str, baseline: str) -> dict[str, 
     if baseline and policy != baseline:
         cells[OVER] = signed(estimate(group.lift(policy, baseline, setting)).mean, 0)
     runs = max(score.seeds.size, 1)
+    if score.failed > 0:
+        cells[FAILED] = amount(score.failed)
     return cells | {
         OF_THE_BOUND: percent(score.share_of_bound),
         POOLED: percent(score.pooled),
         STALE: f"{amount(score.stale / runs)} of {amount(score.answers / runs)}",
         REQUESTS: amount(round(score.requests_per_evaluation, 2)),
-        FAILED: amount(score.failed) if score.failed > 0 else UNKNOWN,
     }
 
 
@@ -88,17 +91,24 @@ def _marks(group: Group, setting: str, policy: str, best: bool) -> list[str]:
 def tables_of_baselines(group: Group) -> list[PageTable]:
     """Return the caches that set no budget, one table per setting that has them."""
     heads = ["Cache", FRESH, REQUESTS, "Entries live"]
-    found = {s: [_baseline(cache) for cache in group.baselines if cache.setting == s] for s in group.settings}
+    found: dict[str, list[TableRow]] = {setting: [] for setting in group.settings}
+    for cache in group.baselines:
+        if cache.setting in found:
+            found[cache.setting].append(_baseline(cache))
     title = "Caches beside them, which set no budget"
     return [_of_choice(group, title, heads, rows, setting) for setting, rows in found.items() if rows]
 
 
 def _baseline(cache: Baseline) -> TableRow:
-    mean = nan if cache.freshness is None else cache.freshness
-    half = nan if cache.ci95 is None else cache.ci95
-    ttl = UNKNOWN if cache.ttl_ms is None else duration(cache.ttl_ms)
-    fresh = percent_with_interval(Estimate(mean, half, cache.seeds))
+    mean, half, ttl_ms = (_or_nan(number) for number in (cache.freshness, cache.ci95, cache.ttl_ms))
+    fresh, ttl = percent_with_interval(Estimate(mean, half, cache.seeds)), duration(ttl_ms)
     return TableRow(cache.policy, [fresh, amount(round(cache.requests_per_evaluation, 2)), ttl], [cache.mark])
+
+
+def _or_nan(number: float | None) -> float:
+    if number is None:
+        return nan
+    return number
 
 
 def overview(group: Group) -> PageTable:
@@ -118,8 +128,12 @@ def _cell(group: Group, setting: str, policy: str, best: bool) -> str:
     freshness, score = group.headline(setting, policy).mean, group.scores.get((setting, policy))
     if isnan(freshness):
         return UNKNOWN
-    mark = "*" if score and score.over_budget else ""
-    return f"{100 * freshness:.1f}" + ("\N{BLACK STAR}" if best else mark)
+    cell = f"{100 * freshness:.1f}"
+    if best:
+        return cell + "\N{BLACK STAR}"
+    if score and score.over_budget:
+        return cell + "*"
+    return cell
 
 
 def tables_of_knowledge(every: Sequence[Group]) -> Iterator[PageTable]:
@@ -139,9 +153,11 @@ def _levels(levels: Sequence[Group]) -> Iterator[TableRow]:
         at_levels = [by_pair.get((setting, policy)) for by_pair in scores]
         if len([score for score in at_levels if score]) < 2:
             continue
-        fresh = [percent_with_interval(score.freshness) if score else UNKNOWN for score in at_levels]
-        sent = [f"{score.requests_per_evaluation:.1f}" if score else UNKNOWN for score in at_levels]
-        yield TableRow(setting, [policy, *fresh, *sent])
+        known = [score for score in at_levels if score]
+        fresh = {id(score): percent_with_interval(score.freshness) for score in known}
+        sent = {id(score): f"{score.requests_per_evaluation:.1f}" for score in known}
+        cells = [column.get(id(score), UNKNOWN) for column in (fresh, sent) for score in at_levels]
+        yield TableRow(setting, [policy, *cells])
 
 
 def tables_of_budgets(group: Group) -> Iterator[PageTable]:
@@ -152,10 +168,13 @@ def tables_of_budgets(group: Group) -> Iterator[PageTable]:
     for place, panel in enumerate(by_held):
         needs = reaches(group, panel, targets)
         # A target that no policy reaches would be a column of dashes.
-        reached = [n for n in range(len(targets)) if any(each[n].needed is not None for each in needs.values())]
+        columns = zip(*needs.values(), strict=True)
+        reached = [n for n, column in enumerate(columns) if any(need.needed is not None for need in column)]
         if not reached:
             continue
         rows = [TableRow(policy, [each[n].text for n in reached]) for policy, each in needs.items()]
         heads = ["Policy", *(f"{percent(targets[n], 0)} fresh" for n in reached)]
-        title = "Cost units per evaluation needed" + (f" ({panel.held})" if panel.held else "")
-        yield PageTable(title, heads, rows, chooser=chooser, choice=panel.held, hidden=bool(chooser) and place > 0)
+        title = "Cost units per evaluation needed"
+        if panel.others:
+            title += f" ({panel.others})"
+        yield PageTable(title, heads, rows, chooser=chooser, choice=panel.others, hidden=bool(chooser) and place > 0)

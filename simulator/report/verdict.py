@@ -19,19 +19,19 @@ BASELINES = ("random", "lru", "sbm", "ibm")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the page says of one group: who leads, by how much, and how sure that is."""
+class GroupVerdict:
+    """The sentences of the page about one group: who leads, by how much, and how sure that is."""
 
     lead: Markup
     lifts: list[Lift] = field(default_factory=list)
     sentences: list[Markup] = field(default_factory=list)
 
 
-def verdict(group: Group) -> Verdict:
+def verdict(group: Group) -> GroupVerdict:
     """Return what to say about a group, the most important first."""
     over_budget = [_overspent(group, policy) for policy in group.overspent]
     if not group.ranked:
-        return Verdict(_no_winner(group), [], over_budget)
+        return GroupVerdict(_no_winner(group), [], over_budget)
     headline = _headline_group(group)
     winner = headline.ranked[0]
     sentences = [
@@ -40,12 +40,11 @@ def verdict(group: Group) -> Verdict:
         *_runner_up(headline, winner),
         _bound(headline, winner),
         *over_budget,
-        *_needed_budget(group, winner if winner in group.ranked else group.ranked[0]),
+        *_needed_budget(group, next(policy for policy in (winner, *group.ranked) if policy in group.ranked)),
     ]
     if group.seeds.size < 2 and len(group.policies) > 1:
         sentences.append(Markup("One seed was run: there are no intervals, and small differences may be chance."))
-    budget = None if headline is group else next(iter(headline.by_budget))
-    return Verdict(_lead(headline, winner, budget), list(_lifts(headline, winner)), sentences)
+    return GroupVerdict(_lead(group, headline, winner), list(_lifts(headline, winner)), sentences)
 
 
 def _headline_group(group: Group) -> Group:
@@ -66,13 +65,18 @@ def _which_budget(group: Group, headline: Group) -> Iterator[Markup]:
     yield Markup(words).format(amount(budgets[0]), amount(budgets[-1]), percent(group.target, 0))
 
 
-def _lead(group: Group, winner: str, budget: float | None) -> Markup:
-    share = Markup("<strong>{}</strong>").format(amounts.percent_with_interval(group.overall(winner)))
-    kept = "is expected to have kept" if group.expected else "kept"
-    over = f", over {len(group.settings)} settings" if len(group.settings) > 1 else ""
-    within = "" if budget is None else f"With {amount(budget)} cost units per evaluation "
-    rivals = f", the most of {len(group.ranked)} policies within the budget" if len(group.ranked) > 1 else ""
-    return Markup("{}{} {} {} of the answers fresh{}{}.").format(within, _name(winner), kept, share, rivals, over)
+def _lead(group: Group, headline: Group, winner: str) -> Markup:
+    share = Markup("<strong>{}</strong>").format(amounts.percent_with_interval(headline.overall(winner)))
+    lead = Markup("{} kept {} of the answers fresh").format(_name(winner), share)
+    if headline.expected:
+        lead = Markup("{} is expected to have kept {} of the answers fresh").format(_name(winner), share)
+    if headline is not group:
+        lead = Markup("With {} cost units per evaluation ").format(amount(next(iter(headline.by_budget)))) + lead
+    if len(headline.ranked) > 1:
+        lead += f", the most of {len(headline.ranked)} policies within the budget"
+    if len(headline.settings) > 1:
+        lead += f", over {len(headline.settings)} settings"
+    return lead + "."
 
 
 def _audits(group: Group, winner: str) -> Iterator[Markup]:
@@ -120,9 +124,10 @@ def _bound(group: Group, winner: str) -> Markup:
     shares = [score.share_of_bound for (_, policy), score in group.scores.items() if policy == winner]
     known = [share for share in shares if not isnan(share)]
     if not known:
-        note = group.run.about.bound
-        why = f": {note.reason}" if note and note.reason else ""
-        return Markup("How near that is to the best possible is not known{}.").format(why)
+        words, note = "How near that is to the best possible is not known", group.run.about.bound
+        if note and note.reason:
+            return Markup("{}: {}.").format(words, note.reason)
+        return Markup("{}.").format(words)
     optimum = percent(float(np.nanmean([group.headline(setting, BOUND).mean for setting in group.settings])))
     words = "That is {} of what a clairvoyant could do with the same budget ({})."
     return Markup(words).format(percent(float(np.mean(known))), optimum)
@@ -135,10 +140,11 @@ def _overspent(group: Group, policy: str) -> Markup:
         words = "{} sets no budget; it spent {} cost units per evaluation. It is shown, marked, and not ranked."
         return Markup(words).format(_name(policy), amount(max(spent.values())))
     worst = max(spent, key=lambda setting: spent[setting] / (budgets[setting] or 1))
-    budget = budgets[worst]
-    of = "" if budget is None else f", where {amount(budget)} are paid"
+    budget, paid = budgets[worst], ""
+    if budget is not None:
+        paid = f", where {amount(budget)} are paid"
     words = "{} spent over the budget: up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
-    return Markup(words).format(_name(policy), amount(spent[worst]), of)
+    return Markup(words).format(_name(policy), amount(spent[worst]), paid)
 
 
 def _needed_budget(group: Group, winner: str) -> Iterator[Markup]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, Axis, Chart, ChartForm, apart, frame
-from freshkeeper.maintenance.pages.figures import Table, figure
+from freshkeeper.maintenance.pages.figures import ChartTable, figure
 from freshkeeper.maintenance.pages.page import blocks
 from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT, looks
 from freshkeeper.policies.registry import BUILTIN
@@ -41,12 +41,12 @@ def test_an_axis_ends_at_round_numbers() -> None:
 
 def test_a_pause_between_evaluations_is_a_gap_in_the_line() -> None:
     rows = [{"policy": "ibm", "x": x, "mid": 1.0} for x in (1, 2, 3, 9, 10)]
-    (view,) = figure("key", "title", LINES, {"": Table(rows, "words")}, looks({"ibm": "ibm"})).views.values()
+    (view,) = figure("key", "title", LINES, {"": ChartTable(rows, "words")}, looks({"ibm": "ibm"})).views.values()
     assert [(row["x"], row["mid"]) for row in view.rows["rows"]][2:5] == [(3, 1), (6, None), (9, 1)]
 
 
 def test_a_chart_without_rows_has_no_views() -> None:
-    assert figure("key", "title", LINES, {"": Table([], "words"), "b": None}, {}).views == {}
+    assert figure("key", "title", LINES, {"": ChartTable([], "words"), "b": None}, {}).views == {}
 
 
 def test_rows_become_blocks_that_say_once_what_they_share() -> None:

@@ -34,8 +34,8 @@ def test_ranges_and_words_keep_the_order_of_the_run(make_run: Make) -> None:
 
 def test_a_grid_holds_the_other_key_still(make_run: Make) -> None:
     found = along(make_run, *({"budget": b, "w.edges": e} for b in (5, 10) for e in (100, 200)))
-    assert [panel.held for panel in found["budget"]] == ["edges 100", "edges 200"]
-    assert [panel.held for panel in found["w.edges"]] == ["budget 5", "budget 10"]
+    assert [panel.others for panel in found["budget"]] == ["edges 100", "edges 200"]
+    assert [panel.others for panel in found["w.edges"]] == ["budget 5", "budget 10"]
 
 
 def test_a_key_with_one_value_is_no_panel(make_run: Make) -> None:

@@ -8,12 +8,12 @@ from tables import table_of
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report.groups import groups
-from freshkeeper.simulator.report.verdict import Verdict, verdict
+from freshkeeper.simulator.report.verdict import GroupVerdict, verdict
 
 Make = Callable[..., Path]
 
 
-def said(path: Path) -> tuple[Verdict, str]:
+def said(path: Path) -> tuple[GroupVerdict, str]:
     """The verdict of the only group, and all its sentences as plain text."""
     (group,) = groups(run_directory.read_whole(path))
     found = verdict(group)
