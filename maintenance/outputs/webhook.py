@@ -99,6 +99,7 @@ class Webhook:
                 return failure
             if n + 1 < tries and self.stopping.wait(max(wait, self.backoff.next())):
                 raise LostError("it was stopped")
+        # the receiver seems to be down: the next answer gets one attempt, so that those behind it are not held up
         self._down = True
         if tries == 1:
             return f"{failure}, 1 try"

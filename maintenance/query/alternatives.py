@@ -33,6 +33,7 @@ def alternative_edits(group: Sequence[Element], graph: str, star: bool) -> Itera
     triples = [element for element in group if isinstance(element, TriplePattern)]
     for start, sharing_subject in groupby(triples, key=attrgetter("start")):
         sentence = list(sharing_subject)
+        # beside blank nodes that cannot be hidden, the path stays as it is
         if any(triple in joined and triple not in hidden.elements for triple in sentence):
             continue
         branches = [_alternatives(triple) for triple in sentence]

@@ -42,7 +42,7 @@ def read_block(cursor: Cursor) -> Declared:
             f"{{ STREAM <a> [NOW] {{ ... }} VALUES {name} {{ <a> }} }}, and UNION between several",
         )
     stream = cursor.name("stream")
-    kind, span, step, _ = extent or _extent(cursor)
+    kind, span, step, _ = extent or _extent(cursor)  # the brackets stand before or behind the name
     if not cursor.now.is_mark("{"):
         cursor.fail("the group of a STREAM block is missing", "write STREAM <stream> [RANGE 10s] { ... }")
     if kind is WindowKind.ELEMENTS:

@@ -32,6 +32,7 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     if kind is WindowKind.TIME and step is None:
         cursor.fail("a C-SPARQL range needs a step", EXAMPLES)
     cursor.expect_mark("]", EXAMPLES)
+    # TRIPLES n steps by n: its engine reads them as batches
     return Declared(place, stream, kind, span, step or span, is_named=False)
 
 

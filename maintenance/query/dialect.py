@@ -91,6 +91,7 @@ def fitted_report(report: Sequence[Report], windows: Sequence[StreamWindow], eve
         fitted = set(report)
     if every is not None:
         return fitted - {Report.ON_WINDOW_CLOSE, Report.ON_CONTENT_CHANGE} | {Report.PERIODIC}
+    # a window without a step never closes: the dialect's default would report nothing
     if Report.ON_WINDOW_CLOSE in fitted and all(window.step is None for window in windows):
         return fitted - {Report.ON_WINDOW_CLOSE} | {Report.ON_CONTENT_CHANGE}
     return fitted

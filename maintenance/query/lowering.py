@@ -73,6 +73,7 @@ def check_prefixes(draft: Draft) -> None:
 def settle_base(draft: Draft) -> None:
     """Keep a base that the query does not declare only where SPARQL's part needs one."""
     shell = draft.shell
+    # IRI("x") resolves at evaluation, and so needs the base too
     if shell.prologue.base is None and any(is_relative(t) or t.is_word("IRI", "URI") for t in shell.body):
         shell.prologue = Prologue(shell.base, shell.prologue.prefixes)
 
@@ -180,7 +181,7 @@ def _window_and_graph_blocks(draft: Draft) -> list[tuple[Token, Token]]:
     assert draft.query is not None
     expression = draft.query.expression
     tokens = expression.source.tokens
-    visible = set(blocks(tokens))
+    visible = set(blocks(tokens))  # those outside SERVICE
     found = []
     window_end = 0
     for index, token in enumerate(tokens.items):
@@ -206,7 +207,7 @@ def _window_and_graph_blocks(draft: Draft) -> list[tuple[Token, Token]]:
 def _windows_of_variable(draft: Draft, word: Token, name: Token) -> set[str]:
     named = {window.name for window in draft.windows if window.is_named}
     if word.is_word("GRAPH"):
-        return set()
+        return set()  # GRAPH ?g ranges over named graphs, never over windows
     if not named:
         draft.cursor.fail(f"WINDOW {name.text} has no window to range over", _DECLARE, word)
     return named

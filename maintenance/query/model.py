@@ -188,6 +188,7 @@ class Query:
     def rewrite(self, *edits: Edit) -> SourceMap:
         """Return the SPARQL 1.1 text with some edits to its source, traced to that source."""
         weaver = Weaver(self.expression.source.tokens.text)
+        # sorted by place alone: edits of one place stay in their order
         weaver.copy(0, len(weaver.source), sorted([*edits, *self._edits], key=lambda edit: edit[:2]))
         return weaver.finish()
 

@@ -31,7 +31,7 @@ def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, strea
     or else against `base`. QuerySyntaxError gives the place of a mistake and its remedy.
     """
     tokens = tokenize(text)
-    check_size(tokens)
+    check_size(tokens)  # before anything recursive sees the text
     chosen = detect_dialect(tokens) if dialect is None else dialect_of(dialect)
     if streams and chosen is cqels.DIALECT:
         tokens = tokenize(cqels.over_streams(tokens, streams))
@@ -83,6 +83,7 @@ def _is_stream_block(before: Token, token: Token, after: tuple[Token, ...]) -> b
     return token.is_word("STREAM") and not before.is_word("FROM", "NAMED", "ON", "REGISTER") and opening
 
 
+# The order counts: NOW and NAMED tell SPARQLstream from C-SPARQL, which also writes FROM STREAM.
 DIALECT_SIGNS: tuple[tuple[Callable[[Token, Token, tuple[Token, ...]], bool], Dialect], ...] = (
     (_is_window, rspql.DIALECT),
     (_is_now_window, sparqlstream.DIALECT),

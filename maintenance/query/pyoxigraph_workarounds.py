@@ -49,7 +49,7 @@ CLOSED = (Filter, Bind, ServiceBlock)
 @lru_cache(maxsize=1_000)
 def rewrite_for_pyoxigraph(sparql: str) -> str:
     """Return a text for pyoxigraph that means the same as the given one."""
-    if not SUSPECT.search(sparql):
+    if not SUSPECT.search(sparql):  # most texts have none of the patterns, and need not be parsed
         return sparql
     tokens = tokenize(sparql)
     tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
@@ -118,6 +118,7 @@ def _opened(group: Sequence[Element], graph: str) -> Edit:
 def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator[Edit]:
     """Yield sub-queries that end with an element that depends on values from outside; FILTERs go behind them."""
     ends = [n for n, element in enumerate(group) if _depends(element) and _is_joined(group[n + 1 :], holder)]
+    # all sub-queries begin at the start of the group: the one that ends last is the outermost
     for n in reversed(ends):
         yield _opened(group[: n + 1], graph)
     for n in ends:

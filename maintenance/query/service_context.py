@@ -206,6 +206,7 @@ def context_of(group: Sequence[Element], service: ServiceBlock) -> Context:
     """Return the elements that join with a SERVICE."""
     services = all_variables(e for top in group for e in top.walk() if isinstance(e, ServiceBlock))
     walk = _Walk(enclosing_levels(group, service), services)
+    # leaving an element out changes which variables arrive: walk again until nothing offends
     while found := walk.offenders():
         walk.left_out |= found
     return Context(walk.levels, walk.pieces, walk.arriving, walk.outside)
@@ -231,6 +232,7 @@ class _Walk:
         for n, level in enumerate(self.levels):
             here = self._here(n, level)
             self.pieces += [_Piece(e, n, place, all_variables([e])) for place, e in here.elements]
+            # patterns of an outer group restrict the SERVICE only through variables that reach it
             self.arriving |= here.variables
             if n + 1 == len(self.levels):
                 break

@@ -212,6 +212,7 @@ class _Splitter:
         try:
             return self._parts()
         except SplitError:
+            # a pattern that may match any predicate cannot be told apart, but can be refreshed as a whole
             if any(is_open(inner) for outer in self.service.elements for inner in outer.walk()):
                 return self._one_part()
             raise
@@ -333,6 +334,7 @@ class _Splitter:
                 f"the pattern has {_listed(self.service.variables)}",
                 "use the same variable on both sides",
             )
+        # the source evaluates the pattern alone, where such a variable is unbound
         foreign = self.window - _binds(elements)
         for element in elements:
             if isinstance(element, _LOOKING) and element.variables & foreign:
@@ -362,6 +364,7 @@ class _Splitter:
         if not key:
             lonely = " . ".join(e.flat for e in self.dynamic)
             self._fail(f"{lonely} shares no variable with a window or with the static part", "join it to one of them")
+        # an edge without its key would be a row of the view that nothing can refresh
         loose = key & _binds(self.static) - bound_variables(self.static) - self.window
         if loose:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")

@@ -106,6 +106,7 @@ class Elements:
         quads: list[Quad] = []
         for time, item in self.items:
             times.append(checked(time, self.steps))
+            # without its graph: a stream's elements are in the graph of the window
             quads.append(Quad(item.subject, item.predicate, item.object))
             if len(times) == self.size:
                 yield Batch(times, quads)
@@ -118,7 +119,7 @@ def checked(time: int, steps: GapLimit) -> int:
     """Return a time given by a program, if it is a whole number of any type and plausible; else raise InputError."""
     milliseconds = -1
     with suppress(TypeError):
-        if not isinstance(time, bool):
+        if not isinstance(time, bool):  # True is an int to `index`
             milliseconds = index(time)
     if milliseconds < 0:
         raise InputError(f"an element has the time {time!r}: give whole milliseconds since the epoch")

@@ -46,6 +46,7 @@ class EventOrder:
         """Return the elements that can be handed on now, in order."""
         if not len(batch):
             return EMPTY
+        # the usual case: nothing is late and nothing waits, so that nothing has to be sorted
         if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
             self._begin(int(batch.times[0]))
             self.latest = _checked(int(batch.times[-1]))
@@ -68,6 +69,7 @@ class EventOrder:
         """Return the elements that are not late, by time and then by arrival, with those that wait already."""
         _checked(int(max(batch.times)))
         times = np.asarray(batch.times, np.int64)
+        # the latest time before each element: an earlier element of the same batch moves the watermark, too
         before = np.maximum.accumulate(np.concatenate([[self.latest], times]))[:-1]
         kept = np.flatnonzero(times >= np.maximum(self._passed, before - self.delay))
         self.late += times.size - kept.size

@@ -65,6 +65,7 @@ class GapLimit:
 
     def _slowly(self, latest: int, times: Sequence[int] | Ints) -> bool:
         """Return whether every single step of some times is plausible, as for few elements far apart."""
+        # each step is measured from the latest element before it, whatever the order
         reached = np.maximum.accumulate(np.concatenate([[latest], times]))
         return bool((times - reached[:-1] <= self.gap).all())
 

@@ -170,13 +170,13 @@ class Inputs:
         holding = [one.order.watermark for one in self.inputs if one.holds]
         if holding:
             passed = min(holding)
-        elif any(one.idle for one in self.inputs):
+        elif any(one.idle for one in self.inputs):  # nobody holds time back: it goes as far as any stream has got
             passed = max(one.order.watermark for one in self.inputs)
         else:
             return DISTANT_PAST
         passed = self._reached(passed)
         for one in self.inputs:
-            if one.idle:
+            if one.idle:  # else an element that comes later would be before evaluations that were answered
                 one.order.advance(passed)
         return passed
 

@@ -128,6 +128,7 @@ class Directory:
         """
         last = ""
         while True:
+            # files are read in the order of their names, so a later one must have a later name
             new = sorted(f for f in self.path.iterdir() if f.name > last and f.is_file() and not f.name.startswith("."))
             for file in new:
                 yield from self.open_file(file).batches()

@@ -59,6 +59,7 @@ class Paced:
                 at = bisect_right(batch.times, self.pace.after)
             if at:
                 yield batch.part(0, at)
+            # at least one element at a time, then all that became due while it was waited for
             while at < len(batch):
                 time = int(batch.times[at])
                 self.pace.wait(time)

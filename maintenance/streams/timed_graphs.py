@@ -49,7 +49,7 @@ class TimedGraphs:
         for name, time in self._read(sorted(dated, key=itemgetter(1)), self.steps.check):
             for quad in graphs[name]:
                 times.append(time)
-                quads.append(Quad(quad.subject, quad.predicate, quad.object))
+                quads.append(Quad(quad.subject, quad.predicate, quad.object))  # the window's content is one graph
         for quad in loose:
             problem = f"{quad.triple} is in no graph and dates none of the document, so it has no time"
             self.read_errors.report(StreamError(str(self.path), "default graph", problem))

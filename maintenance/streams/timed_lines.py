@@ -87,6 +87,7 @@ class TimedLines:
     def read(self, text: bytes, line: int = 1) -> Batch:
         """Return the elements of some lines, given the number of the first; parsed at once if nothing is wrong."""
         rows = [row.partition(b"\t") for row in text.split(b"\n")]
+        # one test for all times: `int` would accept signs, blanks and underscores
         if not b"".join([row[0] for row in rows]).isdigit() or _nests(text) or _breaks(rows):
             return self._read_by_line(text, line)
         try:
@@ -94,6 +95,7 @@ class TimedLines:
             quads = self._parse([row[2] for row in rows])
         except (ValueError, SyntaxError):
             return self._read_by_line(text, line)
+        # fewer statements than lines: a comment or an empty line; more: a line with two
         if len(quads) != len(times) or not self.steps.take(times):
             return self._read_by_line(text, line)
         return Batch(times, quads, self.graph)

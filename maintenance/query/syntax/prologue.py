@@ -48,7 +48,7 @@ class Prologue:
             return resolve_iri(name, self.base or DEFAULT_BASE)
         prefix, _, local = name.partition(":")
         iri = dict(self.prefixes)[prefix] + _LOCAL_ESCAPE.sub(_unescape, local)
-        return ox.NamedNode(iri).value
+        return ox.NamedNode(iri).value  # raises ValueError if it is no IRI
 
     def declare(self, prefix: str, iri: str) -> "Prologue":
         """Return a prologue with one more prefix."""
@@ -81,6 +81,7 @@ def is_relative(token: Token) -> bool:
 
 def resolve_iri(written: str, base: str) -> str:
     """Return the absolute IRI of `<...>`, resolved by the library that evaluates the query, so that both agree."""
+    # the usual case, without a parser; an escape may stand for any character
     if _ABSOLUTE.match(written) and "\\" not in written:
         return ox.NamedNode(written[1:-1]).value
     try:

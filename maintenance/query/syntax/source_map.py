@@ -53,6 +53,7 @@ class Weaver:
     def copy(self, start: int, end: int, edits: list[Edit] | None = None) -> None:
         """Append source[start:end] with the edits in it, which are sorted and do not overlap."""
         for edit in edits or []:
+            # callers pass the edits of the whole text, of which some lie elsewhere
             if start <= edit.start and edit.end <= end:
                 self._put(self.source[start : edit.start], start, copied=True)
                 self._put(edit.new, edit.start, copied=False)

@@ -58,7 +58,7 @@ def _complaint(text: str) -> str | None:
         _EMPTY.query(text, use_default_graph_as_union=True, default_graph=ox.DefaultGraph())
     except SyntaxError as error:
         return str(error)
-    except ValueError:
+    except ValueError:  # the two arguments exclude each other: the text was parsed without an error
         return None
     return None
 
@@ -79,6 +79,7 @@ def _find(tokens: Tokens, complaint: str) -> tuple[Token, list[str]]:
     before = wide.text[start:].encode()[: column - 1].decode(errors="ignore")
     expected = _expected(match[3])
     offset = wide.origin(start + len(before))
+    # a mistake of a SELECT is reported behind its group
     if any(" SELECT " in f" {phrase} " for phrase in expected):
         return _select_before(tokens, offset), expected
     tried = [token for token in tokens.items if token.start <= offset] or [tokens.items[0]]

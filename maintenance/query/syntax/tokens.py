@@ -92,15 +92,17 @@ _TOKEN = re.compile(
     ),
     re.DOTALL,
 )
+# SHORT is a string in single quotation marks: the regular expression needs another name for its group.
 _KINDS = {**{kind.name: kind for kind in TokenKind}, "SHORT": TokenKind.STRING}
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
+# Tokens behind which `<` is an operator: an IRI cannot follow an operand.
 _OPERANDS = (TokenKind.VAR, TokenKind.NUMBER, TokenKind.STRING, TokenKind.LANG)
 
 
 def tokenize(text: str) -> Tokens:
     """Split a text into tokens and pair its brackets."""
     try:
-        text.encode()
+        text.encode()  # pyoxigraph takes UTF-8, which has no lone surrogates
     except UnicodeEncodeError as error:
         raise QuerySyntaxError("half of a surrogate pair is no character", text, error.start) from None
     items = (*_scan(text), Token(TokenKind.END, "", len(text), len(text)))
@@ -140,6 +142,7 @@ def _scan(text: str) -> Iterator[Token]:
             return
         kind = _KINDS[match.lastgroup or TokenKind.MARK.name]
         word = match.group()
+        # FILTER(?a<?b && ?c>?d) looks like an IRI to the regular expression
         if kind is TokenKind.IRI and brackets[-1] == "(" and _is_comparison(previous, word):
             kind = TokenKind.MARK
             word = "<"

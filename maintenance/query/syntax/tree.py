@@ -74,6 +74,7 @@ class Element:
         items = self.items
         for item, following in zip(items, (*items[1:], items[-1]), strict=True):
             edit = edit_at.get(item.start)
+            # tokens inside an edit are part of its new text
             if item.start >= after:
                 texts.append(edit.new if edit else item.text)
                 if following.start > item.end:
@@ -187,7 +188,7 @@ class ServiceBlock(_NamedBlock):
     @property
     def name(self) -> Token:
         """The endpoint's token, an IRI or a variable."""
-        return self.items[1 + self.silent]
+        return self.items[1 + self.silent]  # SERVICE SILENT <iri>
 
     @property
     def group(self) -> GroupBlock:
@@ -241,7 +242,7 @@ class Bind(Element):
     @cached_property
     def bound(self) -> frozenset[str]:
         """The variable behind AS."""
-        return names_in(self.items[-2:])
+        return names_in(self.items[-2:])  # BIND( ... AS ?name )
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -328,6 +329,7 @@ class TriplePattern(Element):
                     found |= term.predicates
                 elif isinstance(term, Quoted):
                     found |= term.iris
+        # collections are written with brackets: their predicates are none of the query's
         return frozenset(found - {f"{RDF}first", f"{RDF}rest"})
 
     @property
@@ -373,7 +375,7 @@ class Select(Element):
     @property
     def star(self) -> bool:
         """True if the query is a SELECT *."""
-        return self.head[1 + (self.distinct is not None)].is_mark("*")
+        return self.head[1 + (self.distinct is not None)].is_mark("*")  # SELECT [DISTINCT] *
 
     def has(self, *clauses: str) -> bool:
         """Return whether one of these clauses stands behind the group."""
@@ -432,7 +434,7 @@ def columns(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[str, tuple[
         token, close = tokens.items[index], tokens.closing.get(index, index)
         if token.kind is TokenKind.VAR:
             yield token.text[1:], ()
-        elif close - 2 > index and tokens.items[close - 2].is_word("AS"):
+        elif close - 2 > index and tokens.items[close - 2].is_word("AS"):  # ( ... AS ?name )
             yield tokens.items[close - 1].text[1:], tokens.items[index + 1 : close - 2]
         index = close + 1
 

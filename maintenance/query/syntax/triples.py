@@ -24,7 +24,7 @@ class SentenceExpansion:
 
     def add(self, subject: Position, verb: Span, value: Span) -> None:
         """Add a triple, and those of its object behind it."""
-        at = len(self.triples)
+        at = len(self.triples)  # a triple stands before those of its object, as in the text
         self.triples.insert(at, (subject, self._predicate(*verb), self.node(*value)))
 
     def node(self, first: int, stop: int) -> Position:

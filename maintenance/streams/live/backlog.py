@@ -53,6 +53,7 @@ class Backlog:
         """Add a message, the next of its part."""
         self._waiting.setdefault(message.part, deque()).append(message)
         self._count += 1
+        # the part is where it ended when reading began: from now on its messages need not be waited for
         if message.number + 1 >= self._ends.get(message.part, 0):
             self._ends.pop(message.part, None)
 
@@ -61,6 +62,7 @@ class Backlog:
         found: list[PendingMessage] = []
         heads = [(queue[0].time, part) for part, queue in self._waiting.items() if queue]
         heapq.heapify(heads)
+        # a part with unread messages and none here might have an earlier one: wait for it, within limits
         while heads and (self._count > MAX_WAITING_MESSAGES or not self._missing()):
             _, part = heapq.heappop(heads)
             queue = self._waiting[part]

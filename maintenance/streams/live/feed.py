@@ -97,7 +97,8 @@ class Backoff:
     def next(self) -> float:
         """Return the seconds to wait after another failure."""
         self.failures += 1
-        return self.random.uniform(0, min(self.longest, self.first * 2 ** min(self.failures, 30)))
+        exponent = min(self.failures, 30)  # 2 ** failures would overflow a float some day
+        return self.random.uniform(0, min(self.longest, self.first * 2**exponent))
 
     def reset(self) -> None:
         """Start again with a short pause, after data has arrived."""
@@ -191,6 +192,7 @@ class Feed:
                 return f"broke off: {error}"
             if received is None:
                 return "has ended"
+            # a connection that delivers something works: the next failure begins with a short pause
             if received.text or received.position != self.position:
                 self.backoff.reset()
                 self.position = received.position
@@ -255,6 +257,7 @@ class Trail:
         self._steps.append((before, latest))
         self.end = after
         if len(self._steps) > MAX_POSITIONS:
+            # two chunks become one: it begins where the first did, and is read again until the second is old
             pairs = zip(list(self._steps)[::2], list(self._steps)[1::2], strict=False)
             self._steps = deque((first[0], second[1]) for first, second in pairs)
 

@@ -199,6 +199,7 @@ class KafkaConnection:
         """Note that all brokers are away, or a fatal error; other errors of its kind are retried by the client."""
         from confluent_kafka import KafkaError
 
+        # librdkafka calls this in `poll`, which must not raise
         if error.code() == KafkaError._ALL_BROKERS_DOWN or error.fatal():
             self._failure = mask_secrets(error.str())
 

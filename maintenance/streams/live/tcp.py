@@ -38,7 +38,7 @@ class TcpAddress:
             connection = socket.create_connection(self._where(), CONNECT_TIMEOUT_S)
         except OSError as error:
             raise LostError(error.strerror or str(error)) from None
-        connection.settimeout(None)
+        connection.settimeout(None)  # a stream may be silent for any time; keep-alive notices a dead peer
         keep_alive(connection)
         return TcpConnection(connection)
 
