@@ -44,7 +44,7 @@ class SummaryRow:
 
 
 def mean_and_ci(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the mean over seeds and the half of its 95 % interval; None where either is not number_or_none."""
+    """Return the mean over seeds and the half of its 95 % interval, or None where a number is unknown."""
     found = estimate(np.array(values, np.float64))
     return number_or_none(found.mean), number_or_none(found.half)
 
@@ -55,7 +55,7 @@ def number_or_none(number: float) -> float | None:
 
 
 def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
-    """summary.csv, empty where a number is not number_or_none."""
+    """Write summary.csv; unknown numbers are empty."""
     write_rows(path, SummaryRow, rows)
 
 
