@@ -34,7 +34,7 @@ class Made:
         seeds = max(len(values) for by_policy in self.freshness.values() for values in by_policy.values())
         labels = dict.fromkeys(label for by_policy in self.freshness.values() for label in by_policy)
         return {
-            "freshkeeper": "0.1.0",
+            "freshkeeper": "0.2.0",
             "versions": {"python": "3.11"},
             "command": "freshkeeper simulate configs/made.yaml",
             "config": dict(self.config),

@@ -98,7 +98,7 @@ def test_unknown_keys_of_a_newer_version_do_no_harm(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     about = json.loads((path / "run.json").read_text()) | {"weather": "fine"}
     (path / "run.json").write_text(json.dumps(about))
-    assert run_directory.read(path).about.freshkeeper == "0.1.0"
+    assert run_directory.read(path).about.freshkeeper == "0.2.0"
 
 
 def test_nulls_are_not_a_number(make_run: Make, write_table: Make) -> None:
