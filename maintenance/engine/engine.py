@@ -92,7 +92,7 @@ class Engine:
         self._deliver(name, self.inputs.find(name).take(batch))
         yield from self.advance(self.inputs.watermark())
 
-    def silent(self, name: str) -> Iterator[Result]:
+    def mark_idle(self, name: str) -> Iterator[Result]:
         """Mark a pushed stream as idle; yield the evaluations that were waiting for it."""
         self.inputs.find(name).idle = True
         yield from self.advance(self.inputs.watermark())

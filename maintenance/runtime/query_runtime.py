@@ -165,7 +165,7 @@ class QueryRuntime:
         """Let a silent stream hold the others back no longer, until it has elements again."""
         if self.windows is not None:
             self.windows.close()
-        yield from self.deliver(self.engine.silent(stream))
+        yield from self.deliver(self.engine.mark_idle(stream))
 
     def end(self, stream: str) -> Iterator[Result]:
         """End a stream."""
