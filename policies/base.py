@@ -1,4 +1,4 @@
-"""What a policy is given and what it gives back: Round, Budget, Selection, and the Policy protocol.
+"""The input and the output of a policy: Round, Budget, Selection, and the Policy protocol.
 
 The words are SEMANTICS.md's: an SR is the unit of refresh, an SN joins with the window, H is the number of evaluations
 looked at, the current one (m = 0) included.
@@ -20,7 +20,7 @@ NEVER = -(2**62)
 
 
 class Case(StrEnum):
-    """What an answer is made of: one edge (BGP), or all inputs of an SN (aggregate).
+    """The unit of an answer: one edge (BGP), or all inputs of an SN (aggregate).
 
     >>> from freshkeeper import Case
     >>> [case.value for case in Case]
@@ -32,7 +32,7 @@ class Case(StrEnum):
 
 
 class Knowledge(StrEnum):
-    """How much is known of changes; a table or plot never mixes the levels.
+    """The amount that is known of changes; a table or plot never mixes the levels.
 
     >>> from freshkeeper import Knowledge, Learned
     >>> Learned().knowledge is Knowledge.LEARNED
@@ -46,7 +46,7 @@ class Knowledge(StrEnum):
 
 
 class Scope(StrEnum):
-    """Which SRs a round holds: what the window needs, also what arrivals will need, or the whole view by its slots."""
+    """The SRs in a round: those that the window needs, those that arrivals will need too, or all slots of the view."""
 
     NEEDED = "needed"
     EXPECTED = "expected"
@@ -54,7 +54,7 @@ class Scope(StrEnum):
 
 
 class Trait(StrEnum):
-    """What every policy is expected to be, unless it says that it is not.
+    """Properties that every policy is expected to have, unless it waives them.
 
     >>> from freshkeeper.policies.base import Trait
     >>> from freshkeeper.policies.random import Random
@@ -84,12 +84,12 @@ class Graph:
 
     @property
     def sns(self) -> int:
-        """How many SNs there are."""
+        """The number of SNs."""
         return self.sn_start.size - 1
 
     @property
     def srs(self) -> int:
-        """How many SRs there are."""
+        """The number of SRs."""
         return self.sr_start.size - 1
 
     @classmethod
@@ -105,11 +105,11 @@ class Graph:
         )
 
     def inputs(self, sn: int) -> Ids:
-        """The SRs that SN `sn` needs."""
+        """Return the SRs that SN `sn` needs."""
         return self.sn_neighbours[self.sn_start[sn] : self.sn_start[sn + 1]]
 
     def dependants(self, sr: int) -> Ids:
-        """The SNs that need SR `sr`."""
+        """Return the SNs that need SR `sr`."""
         return self.sr_neighbours[self.sr_start[sr] : self.sr_start[sr + 1]]
 
     @cached_property
@@ -127,7 +127,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Who needs whom, and how often each SN is in the window: what case 2 and expectations need beyond demand."""
+    """The edges and how often each SN is in the window: what case 2 and expectations need beyond demand."""
 
     graph: Graph
     profile: Floats
@@ -138,7 +138,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One evaluation as a policy sees it: who needs what, how often, and how long it would stay fresh.
+    """A round is one evaluation as a policy sees it: the edges, the demand, and how long each copy would stay fresh.
 
     SRs are numbered within the round; it holds those that matter now, not the whole view. `expected_arrivals[j]` is how
     many new answers SR j is expected to take part in per evaluation, each for `span` of them. `change[j, m]` is the
@@ -170,7 +170,7 @@ class Round:
 
     @property
     def srs(self) -> int:
-        """How many SRs the round has."""
+        """The number of SRs in the round."""
         return int(self.demand.shape[0])
 
     @property
@@ -215,7 +215,7 @@ class Round:
 
     @cached_property
     def certain(self) -> bool:
-        """Whether staleness now and the next change are known: all probabilities are 0 or 1."""
+        """True if staleness now and the next change are known: all probabilities are 0 or 1."""
         both = (self.fresh_if_kept, self.fresh_if_refreshed)
         first = (part[:256] for part in both)  # where nothing is certain they tell, without a look at all others
         return all(bool(((part == 0) | (part == 1)).all()) for part in (*first, *both))
@@ -251,7 +251,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one evaluation may spend, in cost units: `available` now, γ at every one, a bank of capacity `bank`.
+    """The cost units that one evaluation may spend: `available` now, γ at every one, a bank of capacity `bank`.
 
     >>> from freshkeeper import Budget
     >>> Budget(available=3, per_evaluation=2, bank=1).lost_if_unspent
@@ -266,7 +266,7 @@ class Budget:
 
     @property
     def lost_if_unspent(self) -> float:
-        """What the bank has no room for, and at the end everything: spend it now or never."""
+        """The part that the bank has no room for, and at the end everything: it is spent now or never."""
         return max(0.0, self.available - (0.0 if self.remaining == 1 else self.bank))
 
 
@@ -287,7 +287,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What came of a selection: per SR whether the fetch succeeded and whether the value had changed.
+    """The outcome of a selection: per SR whether the fetch succeeded and whether the value had changed.
 
     An SR is known by its key, as in `round.keys`: the numbers of a round are good for that round alone.
     """
@@ -320,11 +320,11 @@ class Policy(Protocol):
 
     @property
     def keeps_budget(self) -> bool:
-        """Whether it keeps within the budget; a policy that does not is marked in every table."""
+        """True if the policy keeps within the budget; one that does not is marked in every table."""
 
     @property
     def reach(self) -> int:
-        """How far it looks, in windows: H is `reach` times ω/β, and 1 where that is 0."""
+        """The number of windows that the policy looks ahead: H is `reach` times ω/β, and 1 where that is 0."""
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose SRs of the round within the budget."""
@@ -332,7 +332,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class BasePolicy:
-    """What most policies declare: both cases, every knowledge level, within the budget, no look past the window.
+    """The declarations of most policies: both cases, every knowledge level, within the budget, one window ahead.
 
     >>> import numpy as np
     >>> from freshkeeper import BasePolicy, Budget, Selection, check_policy, round_of
@@ -381,5 +381,5 @@ class LooksAhead(BasePolicy):
 
     @property
     def reach(self) -> int:
-        """As many windows ahead as set."""
+        """The number of windows ahead that is set."""
         return self.windows

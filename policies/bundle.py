@@ -12,7 +12,7 @@ from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.completion import Completion, complete, start, value_if_complete
 from freshkeeper.policies.save_or_spend import SaveOrSpend
 
-MANY = 1_000
+MOST_SNS_FOR_SEVERAL_PASSES = 1_000
 """SNs in the window, above which one pass is as good as several."""
 FORESEEN = 3
 """Windows ahead in which changes are looked for when it is reckoned whether to save."""
@@ -42,7 +42,7 @@ class Bundle(BasePolicy):
 
     @property
     def reach(self) -> int:
-        """As many windows ahead as set, and as saving needs."""
+        """The number of windows ahead that is set, or that saving needs."""
         return max(self.windows, FORESEEN)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
@@ -51,12 +51,12 @@ class Bundle(BasePolicy):
         value = value_if_complete(round, profile[:, : self.windows * round.span])
         if budget.bank <= 0 or round.graph.sn_neighbours.size > LARGEST:
             return _progressing(self._slate(round, budget.available, value, rng), value, rng)
-        held = _brought(start(round, 0.0), value)
+        held = _answers_worth(start(round, 0.0), value)
         usual = self._slate(round, min(budget.per_evaluation, budget.available), value, rng)
-        choice = SaveOrSpend.of(round, budget, profile, _brought(usual, value) - held)
+        choice = SaveOrSpend.of(round, budget, profile, _answers_worth(usual, value) - held)
         slate = self._slate(round, budget.available, value, rng, choice.price)
-        spent = float(round.cost[slate.taken].sum())
-        gained = _brought(slate, value) - held
+        spent = float(round.cost[slate.chosen].sum())
+        gained = _answers_worth(slate, value) - held
         if choice.affordable and choice.spending >= gained + choice.saving(spent):
             everything = choice.everything.astype(np.int32)
             part = round.cost[everything] / max(float(round.cost[everything].sum()), SLACK)
@@ -68,36 +68,36 @@ class Bundle(BasePolicy):
     def _slate(
         self, round: Round, available: float, value: Floats, rng: np.random.Generator, least: float = 0.0
     ) -> Completion:
-        """The best of several passes."""
-        starts = self.starts if np.count_nonzero(round.profile[:, 0]) <= MANY else 1
-        passes = [_pass(round, available, value, first, rng, least) for first in range(starts)]
-        return max(passes, key=lambda done: float(value @ _whole(done)))
+        """Return the best of several passes."""
+        starts = self.starts if np.count_nonzero(round.profile[:, 0]) <= MOST_SNS_FOR_SEVERAL_PASSES else 1
+        passes = [_pass(round, available, value, first, rng=rng, least=least) for first in range(starts)]
+        return max(passes, key=lambda done: float(value @ _all_inputs_fresh(done)))
 
 
 def _pass(
     round: Round, available: float, value: Floats, first: int, rng: np.random.Generator, least: float
 ) -> Completion:
     state = start(round, available)
-    complete(state, value, np.zeros(value.size), rng, first, least)
+    complete(state, value, np.zeros(value.size), rng, first=first, least=least)
     return state
 
 
-def _brought(state: Completion, value: Floats) -> float:
-    """What is likely to be fresh is worth, together."""
-    return float(value @ _whole(state))
+def _answers_worth(state: Completion, value: Floats) -> float:
+    """Return the worth of the answers that are likely to be fresh, together."""
+    return float(value @ _all_inputs_fresh(state))
 
 
 def _progressing(state: Completion, value: Floats, rng: np.random.Generator) -> Selection:
-    """The slate, and what its money has left for what comes nearest to completing more."""
-    taken = np.array(state.taken, dtype=np.int32)
+    """Return the slate, extended with the rest of its money by what comes nearest to completing more."""
+    taken = np.array(state.chosen, dtype=np.int32)
     scores = _progress(state, value)
     rest = choose.without(state.round.stale & (scores > 0), taken)
     more = choose.best(scores, rest, state.round.cost, state.left, rng)
     return choose.joined(Selection(taken, np.array(state.brings), "most value per missing input"), more)
 
 
-def _whole(state: Completion) -> Floats:
-    """The probability that all inputs of each SN are fresh."""
+def _all_inputs_fresh(state: Completion) -> Floats:
+    """Return the probability that all inputs of each SN are fresh."""
     graph = state.round.graph
     zeros: Floats = np.asarray(graph.matrix @ (state.fresh <= 0).astype(np.float64))
     logs: Floats = np.asarray(graph.matrix @ np.log(np.where(state.fresh > 0, state.fresh, 1.0)))

@@ -16,7 +16,9 @@ SECOND_THOUGHTS = 8
 def best(
     scores: Floats, eligible: Bools, cost: Floats, available: float, rng: np.random.Generator, reason: str = ""
 ) -> Selection:
-    """The eligible SRs of highest score that `available` pays for; where prices differ, of highest score per unit."""
+    """Select the eligible SRs of highest score that `available` pays for; where prices differ, of highest score per
+    unit.
+    """
     pool = np.flatnonzero(eligible)
     chosen = _affordable(scores[pool], pool, cost, available, rng)
     return Selection(chosen.astype(np.int32), scores[chosen], reason)
@@ -24,11 +26,11 @@ def best(
 
 def at_random(eligible: Bools, cost: Floats, available: float, rng: np.random.Generator, reason: str = "") -> Selection:
     """Any of the eligible SRs, each order equally likely."""
-    return best(np.zeros(eligible.size), eligible, cost, available, rng, reason)
+    return best(np.zeros(eligible.size), eligible, cost, available, rng, reason=reason)
 
 
 def _affordable(scores: Floats, pool: Ints, costs: Floats, available: float, rng: np.random.Generator) -> Ints:
-    """The best of a pool; `scores` are those of the pool, `costs` those of all SRs."""
+    """Return the best of a pool; `scores` are those of the pool, `costs` those of all SRs."""
     if not pool.size:
         return pool
     price = costs[pool[0]]
@@ -41,7 +43,7 @@ def _affordable(scores: Floats, pool: Ints, costs: Floats, available: float, rng
 
 
 def _top(scores: Floats, pool: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """The `count` highest, in descending order; partition first, so that only the chosen are sorted."""
+    """Return the `count` highest in descending order; partition first, so that only the chosen are sorted."""
     if count <= 0:
         return pool[:0]
     if count < pool.size:
@@ -76,7 +78,7 @@ def _by_price(scores: Floats, pool: Ints, cost: Floats, available: float, rng: n
 
 @njit(cache=True, nogil=True)
 def fitting(order: Ints, cost: Floats, money: float, first: int) -> Bools:
-    """Which of those in order fit one after the other, `first` ahead of all (-1: none is)."""
+    """Return which of those in order fit one after the other, `first` ahead of all (-1: none is)."""
     taken = np.zeros(order.size, np.bool_)
     left = money - (cost[first] if first >= 0 else 0.0)
     for place in range(order.size):
@@ -99,12 +101,12 @@ def joined(first: Selection, second: Selection, reason: str = "") -> Selection:
 
 
 def spent(selection: Selection, cost: Floats) -> float:
-    """What a selection costs."""
+    """Return the cost of a selection."""
     return float(cost[selection.chosen].sum())
 
 
 def without(eligible: Bools, chosen: Ids | Ints) -> Bools:
-    """The eligible SRs less those already chosen."""
+    """Return the eligible SRs less those already chosen."""
     rest = eligible.copy()
     rest[chosen] = False
     return rest

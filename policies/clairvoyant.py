@@ -19,7 +19,7 @@ from freshkeeper.policies.choose import SLACK
 
 @dataclass
 class _Playback:
-    """What was foreseen, and the next evaluation to be played."""
+    """A foreseen schedule, and the next evaluation to be played."""
 
     future: Future | None = None
     bound: Bound | None = None
@@ -44,7 +44,7 @@ class Clairvoyant(BasePolicy):
     _playback: _Playback = field(default_factory=_Playback, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """At least one step must be allowed."""
+        """Raise ConfigError unless at least one step is allowed."""
         if self.exact_below < 1:
             raise ConfigError(f"exact_below is {self.exact_below}; right would be a number of steps from 1 up")
 
@@ -59,7 +59,7 @@ class Clairvoyant(BasePolicy):
         self._playback.future, self._playback.next = future, 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """What is due at the evaluation at hand; each call moves on by one."""
+        """Select what is due at the evaluation at hand; each call moves on by one."""
         del rng
         future, bound = self._foreseen()
         self._check(future, round)

@@ -28,17 +28,17 @@ class Completion:
     left: float
     fresh: Floats
     """per SR; 1 for what is taken"""
-    taken: list[int]
+    chosen: list[int]
     brings: list[float]
     """the answers that each of these brings: its part, by price, of what its SN gained when it was completed"""
 
     def residual(self) -> Floats:
-        """How many inputs each SN is expected to miss still."""
+        """Return how many inputs each SN is still expected to miss."""
         return np.asarray(self.round.graph.matrix @ (1.0 - self.fresh))
 
 
 def start(round: Round, available: float) -> Completion:
-    """A choice of nothing, with the copies as fresh as they are."""
+    """Return a choice of nothing, with the copies as fresh as they are."""
     return Completion(round, available + SLACK, round.fresh_if_kept[:, 0].copy(), [], [])
 
 
@@ -51,7 +51,7 @@ def complete(
     """
     waiting = np.flatnonzero((state.round.profile[:, 0] > 0) & (value > 0))
     tie, version = rng.random(value.size), np.zeros(value.size, np.int64)
-    heap = _entries(state, value, second, tie, version, waiting)
+    heap = _entries(state, value, second, waiting, tie=tie, version=version)
     heapq.heapify(heap)
     passed_over = [heapq.heappop(heap) for _ in range(min(first, len(heap) - 1))]
     while heap:
@@ -64,15 +64,15 @@ def complete(
         moved = _take(state, inputs, value[sn] * gained)
         version[moved] += 1
         moved = moved[(state.round.profile[moved, 0] > 0) & (value[moved] > 0)]
-        for entry in [*_entries(state, value, second, tie, version, moved), *passed_over]:
+        for entry in [*_entries(state, value, second, moved, tie=tie, version=version), *passed_over]:
             heapq.heappush(heap, entry)
         passed_over = []
 
 
 def _entries(
-    state: Completion, value: Floats, second: Floats, tie: Floats, version: Ints, sns: Ints
+    state: Completion, value: Floats, second: Floats, sns: Ints, *, tie: Floats, version: Ints
 ) -> list[tuple[float, float, float, int, int]]:
-    """What can be gained, best first in the order of a heap; only SNs that money is left for."""
+    """Return what can be gained, best first in the order of a heap; only SNs that there is money for."""
     graph, cost = state.round.graph, state.round.cost
     rate, _ = best_prefixes(graph.sn_start, graph.sn_neighbours, state.fresh, cost, state.left, sns)
     sns, rate = sns[rate > 0], rate[rate > 0]
@@ -81,7 +81,7 @@ def _entries(
 
 
 def _best_inputs(state: Completion, sn: int) -> tuple[Ids, float]:
-    """The inputs of an SN that are worth refreshing with the money that is left now, and what that gains per price."""
+    """Return the inputs of an SN that are worth refreshing with the money left, and the gain per unit of price."""
     graph = state.round.graph
     rate, size = best_prefixes(
         graph.sn_start, graph.sn_neighbours, state.fresh, state.round.cost, state.left, np.array([sn])
@@ -94,7 +94,7 @@ def _best_inputs(state: Completion, sn: int) -> tuple[Ids, float]:
 def _take(state: Completion, inputs: Ids, rate: float) -> Ints:
     """Refresh these inputs of an SN; return the SNs that came nearer to completion, itself among them."""
     cost = state.round.cost[inputs]
-    state.taken.extend(inputs.tolist())
+    state.chosen.extend(inputs.tolist())
     state.brings.extend((rate * cost).tolist())
     state.fresh[inputs] = 1.0
     state.left -= float(cost.sum())
@@ -106,7 +106,9 @@ def _take(state: Completion, inputs: Ids, rate: float) -> Ints:
 def best_prefixes(
     start: Ints, neighbours: Ids, fresh: Floats, cost: Floats, left: float, sns: Ints
 ) -> tuple[Floats, Ints]:
-    """Of each SN the best (Π F of the rest − Π F of all)/price over its k stalest inputs, and that k; 0 if none."""
+    """Return for each SN the best (Π F of the rest − Π F of all)/price over its k stalest inputs, and that k; 0 if
+    none.
+    """
     rates, sizes = np.zeros(sns.size), np.zeros(sns.size, np.int64)
     for n in range(sns.size):
         inputs = neighbours[start[sns[n]] : start[sns[n] + 1]]

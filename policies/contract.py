@@ -1,4 +1,4 @@
-"""What every policy must keep to, as checks that its author can run: `check(policy, round, budget)`.
+"""The contract of every policy, as checks that its author can run: `check(policy, round, budget)`.
 
 The test suite runs them on generated rounds for every registered policy; `freshkeeper policies --check` for a new one,
 on seeded random rounds of every kind (`examples`): empty windows, isolated SRs, equal scores, H = 1. Both ask for the
@@ -59,15 +59,17 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
 
 
 def expects(policy: Policy, trait: Trait) -> bool:
-    """Whether it should be so: not what it waives, of a cache without a budget that it spares what is fresh, or of one
-    that plays back what it foresaw what goes first.
+    """Return whether a policy has to have a trait.
+
+    It does not if it waives it; a cache without a budget need not spare what is fresh, and a policy that plays back
+    what it foresaw need not put staler entries first.
     """
     spared = {Trait.STALER_FIRST: hasattr(policy, "foresee"), Trait.NEVER_FRESH: not getattr(policy, "budgeted", True)}
     return trait not in getattr(policy, "waives", ()) and not spared.get(trait, False)
 
 
 def fingerprint(round: Round) -> tuple[bytes, ...]:
-    """The content of a round's arrays, to tell whether anybody wrote to them."""
+    """Return the content of a round's arrays, to tell whether a policy wrote to them."""
     graph, rate = round.graph, round.structure.arrival_rate
     arrays = (
         round.profile, round.demand, round.fresh_if_refreshed, round.fresh_if_kept, round.cost, round.last_refresh,
@@ -96,7 +98,7 @@ def _heeds_scale(policy: Policy, selection: Selection, round: Round, budget: Bud
 
 
 def check_staler_first(policy: Policy, case: Case, knowledge: Knowledge) -> None:
-    """Of entries that differ in nothing but how likely they are stale, those that are staler go first.
+    """Check that of entries that differ only in how likely they are stale, the staler go first.
 
     >>> from freshkeeper.policies.contract import check_staler_first
     >>> from freshkeeper import Case, Knowledge, policy
@@ -132,18 +134,20 @@ def alike(rng: np.random.Generator, case: Case, knowledge: Knowledge) -> Round:
     if knowledge is Knowledge.EXACT:
         refreshed, change = np.ones((srs, horizon)), np.zeros((srs, horizon))
     graph = Graph.from_edges(np.arange(srs), np.arange(srs), srs, srs)
-    made = from_parts(graph, profile, refreshed, refreshed * fresh[:, None], change, None, case, knowledge)
+    made = from_parts(
+        graph, profile, refreshed, refreshed * fresh[:, None], change=change, case=case, knowledge=knowledge
+    )
     return replace(made, last_refresh=1000 - age, now=1000)
 
 
 def examples(case: Case, knowledge: Knowledge, count: int = 60) -> Iterator[Round]:
-    """So many rounds of one case and one knowledge level, the same ones every time."""
+    """Yield `count` rounds of one case and one knowledge level, the same ones every time."""
     for seed in range(count):
         yield example(np.random.default_rng([seed, 11]), case, knowledge)
 
 
 def example(rng: np.random.Generator, case: Case, knowledge: Knowledge) -> Round:
-    """One round of a random size."""
+    """Return one round of a random size."""
     sns, srs, horizon = (int(rng.integers(1, most)) for most in (8, 10, 5))
     pairs = np.argwhere(rng.random((sns, srs)) < rng.random()).astype(np.int32)
     graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], sns, srs)
@@ -155,4 +159,4 @@ def example(rng: np.random.Generator, case: Case, knowledge: Knowledge) -> Round
     refreshed: Floats = np.cumprod(1.0 - change, axis=1, dtype=np.float64)
     kept = refreshed * rng.choice(chances, srs)[:, None]
     cost = rng.choice([0.5, 1.0, 2.0], srs).tolist() if rng.random() < 0.3 else None
-    return from_parts(graph, profile, refreshed, kept, change, cost, case, knowledge)
+    return from_parts(graph, profile, refreshed, kept, change=change, cost=cost, case=case, knowledge=knowledge)

@@ -38,7 +38,9 @@ class Fba(BasePolicy):
         scores = view.worth[:, 0] * round.staleness
         worthwhile = round.stale_candidates & (scores >= price * round.cost)
         available = float(round.cost.sum()) if self.literal else budget.available
-        now = choose.best(scores, worthwhile, round.cost, available, rng, "worth more than what waiting would buy")
+        now = choose.best(
+            scores, worthwhile, round.cost, available, rng, reason="worth more than what waiting would buy"
+        )
         if self.literal:
             return now
         rest = choose.without(round.stale_candidates, now.chosen)

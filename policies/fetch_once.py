@@ -11,7 +11,7 @@ NO_EXPIRY_MS = 2**61
 
 @dataclass(frozen=True)
 class FetchOnce(Ttl):
-    """What the view lacks and nothing else: the least that a cache can cost, and as stale as it gets."""
+    """Fetches missing entries and nothing else: the least that a cache can cost, and as stale as it gets."""
 
     name: ClassVar[str] = "fetch-once"
     ttl_ms: int = field(default=NO_EXPIRY_MS, init=False)

@@ -28,7 +28,7 @@ class Ibm(Ranked):
     weighted: bool = False
 
     def score(self, round: Round) -> Floats:
-        """The impact, of stale entries."""
+        """Return the impact of stale entries."""
         return by_staleness(worth_if_stale(round), round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
@@ -50,7 +50,7 @@ def worth_if_stale(round: Round) -> Floats:
 
 
 def impact_of_sn(round: Round) -> Floats:
-    """Formula (17): min(L_i, min over the inputs j of B_j), B_j = expected evaluations that j stays fresh."""
+    """Return formula (17): min(L_i, min over the inputs j of B_j), B_j = expected evaluations that j stays fresh."""
     survives = np.where(round.missing[:, None], round.fresh_if_refreshed, round.fresh_if_kept)
     life = survives.sum(axis=1)
     lifetime = (round.profile > 0).sum(axis=1).astype(np.float64)

@@ -19,11 +19,11 @@ class Lru(Ranked):
     reach = 0
 
     def score(self, round: Round) -> Floats:
-        """The age of its copy."""
+        """Return the age of each stale copy."""
         return np.where(round.stale_candidates, age(round), NO)
 
 
 def age(round: Round) -> Floats:
-    """How old each copy is, in milliseconds; infinite where there is none."""
+    """Return how old each copy is, in milliseconds; infinite where there is none."""
     never = round.last_refresh == NEVER
     return np.where(never, np.inf, (round.now - np.where(never, 0, round.last_refresh)).astype(np.float64))

@@ -8,7 +8,7 @@ from freshkeeper.policies.ttl import Ttl
 
 @dataclass(frozen=True)
 class NoCache(Ttl):
-    """Everything that the window needs, at every evaluation: no answer is ever stale, and nothing costs more."""
+    """Fetches all that the window needs, at every evaluation: no answer is ever stale, and nothing costs more."""
 
     name: ClassVar[str] = "no-cache"
     ttl_ms: int = field(default=0, init=False)

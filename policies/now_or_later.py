@@ -1,4 +1,4 @@
-"""What refreshing an SR now rather than later is worth where staleness is not known: the price at which both come even.
+"""The worth of refreshing an SR now rather than later where staleness is not known: the price at which both come even.
 
 For one SR alone, at a price C per refresh, with R = fresh_if_refreshed, K = fresh_if_kept and w the demand,
 
@@ -28,7 +28,7 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class NowOrLater:
-    """One round under one demand, which goes on as it is behind the horizon, as do the chances at their last ratio."""
+    """Weighs a refresh now against later ones; behind the horizon demand stays and chances keep their last ratio."""
 
     round: Round
     demand: Floats
@@ -41,7 +41,7 @@ class NowOrLater:
         return within + self.demand[:, -1] * (_following(fresh, behind) - _following(kept, behind))
 
     def indices(self, gain: Floats, wanted: Bools, available: float) -> Floats:
-        """The index of every SR that may be among the best that are `wanted`, by index per cost; 0 of all others.
+        """Return the index of every SR that may be among the best `wanted`, by index per cost; 0 for all others.
 
         The first twice as many as there is money for, by gain, say what an index has to exceed.
         """
@@ -62,7 +62,7 @@ class NowOrLater:
         return self.round.srs if cheapest <= 0 else int(min(2 * available / cheapest + 1, self.round.srs))
 
     def _last_bought(self, found: Floats, rows: Ints, available: float) -> float:
-        """The index per cost of the last one that the money pays for; 0 where it pays for more."""
+        """Return the index per cost of the last SR that the money pays for; 0 where it pays for more."""
         cost = self.round.cost[rows]
         rate = found[rows] / np.maximum(cost, 1e-12)
         order = np.argsort(-rate)
@@ -84,7 +84,7 @@ def _highest(values: Floats, count: int) -> Ints:
 
 
 def _following(chance: Floats, count: int) -> Floats:
-    """The sum of so many more columns at the ratio of the last two."""
+    """Return the sum of `count` more columns at the ratio of the last two."""
     if count <= 0:
         return np.zeros(chance.shape[0])
     ratio = np.minimum(_ratio(chance), 1.0 - 1e-9)
@@ -92,7 +92,7 @@ def _following(chance: Floats, count: int) -> Floats:
 
 
 def _power(base: Floats, exponent: int) -> Floats:
-    """By squaring, which is several times faster than numpy's."""
+    """Raise to a power by squaring, which is several times faster than numpy's."""
     if exponent == 0:
         return np.ones_like(base)
     half = _power(base, exponent // 2)
@@ -108,7 +108,7 @@ def _ratio(chance: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def indices_of(demand: Floats, refreshed: Floats, kept: Floats, least: Floats, grid: Ints) -> Floats:
-    """The index of each row, or 0 where it is not above `least`.
+    """Return the index of each row, or 0 where it is not above `least`.
 
     By Newton on U(0) − C − N, which falls with C in straight pieces, kept between bounds.
     """
@@ -145,7 +145,7 @@ def indices_of(demand: Floats, refreshed: Floats, kept: Floats, least: Floats, g
 
 @njit(cache=True, nogil=True)
 def aged(kept: float) -> float:
-    """The share of its gain that the index of a copy is where demand stays: (1 − F + F·ln F)/(1 − F)."""
+    """Return the share of its gain that the index of a copy is where demand stays: (1 − F + F·ln F)/(1 − F)."""
     if kept <= 0.0 or kept >= 1.0:
         return 1.0
     share: float = 1.0 + kept * np.log(kept) / (1.0 - kept)
@@ -154,7 +154,7 @@ def aged(kept: float) -> float:
 
 @njit(cache=True, nogil=True)
 def prolong(given: Floats, whole: Floats, fading: bool) -> None:
-    """What is given of the next evaluations, then the last of it again, or on at the ratio of the last two."""
+    """Copy the values of the next evaluations, then repeat the last one, or go on at the ratio of the last two."""
     horizon = given.size
     ratio = 1.0
     if fading:

@@ -63,7 +63,7 @@ class Oracle(BasePolicy):
 
 
 def _gained(round: Round) -> Floats:
-    """What refreshing all inputs that are more likely stale than fresh adds to the chance that an SN is fresh."""
+    """Return the gain in the chance that an SN is fresh from refreshing all inputs that are more likely stale."""
     kept = round.fresh_if_kept[:, :1]
     once = np.ones((round.graph.sns, 1))
     completed = weighted_product(round.graph, np.where(round.missing[:, None], 1.0, kept), once)

@@ -1,4 +1,4 @@
-"""What refreshing an SR is worth now and at each evaluation ahead; the common ground of `fba` and `plan`.
+"""The worth of refreshing an SR now and at each evaluation ahead; the common ground of `fba` and `plan`.
 
 With s(j, m) = 1 − change(j, m), the value of refreshing j at m, until its next change, is the recursion
 R_j(m) = w_j(m) + s(j, m+1)·R_j(m+1). A staleness period begins where the SR changes (or now, where the copy is stale);
@@ -60,7 +60,7 @@ def outlook(round: Round, demand: Floats, tail: bool = False) -> Outlook:
 
 
 def _life(change: Floats) -> Floats:
-    """The mean number of evaluations from one change to the next, over the horizon."""
+    """Return the mean number of evaluations from one change to the next, over the horizon."""
     ahead = change[:, 1:]
     chance = ahead.mean(axis=1) if ahead.shape[1] else np.ones(change.shape[0])
     life: Floats = 1.0 / np.maximum(chance, 1.0 / LONGEST_LIFE)

@@ -38,7 +38,7 @@ class Plan(LooksAhead, Ranked):
     ranks_under: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RATES, Knowledge.LEARNED})
 
     def score(self, round: Round) -> Floats:
-        """Where staleness is not known: the index; behind all that have one, by gain, what has none."""
+        """Return the index where staleness is not known; entries without one follow, by gain."""
         choice = NowOrLater(round, round.expected_demand if self.expect else round.demand)
         gain, more_than_all = choice.gain(), 1.0 + 2.0 * float(round.cost.sum())
         index = choice.indices(gain, round.candidates & (gain > MIN_GAIN), more_than_all)
@@ -52,11 +52,13 @@ class Plan(LooksAhead, Ranked):
             return self._at_a_price(NowOrLater(round, demand), budget, rng)
         if budget.bank <= 0:
             gain = expected_gain(round, demand)
-            return choose.best(gain, gain > MIN_GAIN, round.cost, budget.available, rng, "most answers gained")
+            return choose.best(gain, gain > MIN_GAIN, round.cost, budget.available, rng, reason="most answers gained")
         view, per_unit = self._foreseen(round, demand, budget)
         gain, price = view.gain_now, per_unit * round.cost
         urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
-        now = choose.best(urgency, urgency > MIN_GAIN, round.cost, budget.available, rng, "worth more now than later")
+        now = choose.best(
+            urgency, urgency > MIN_GAIN, round.cost, budget.available, rng, reason="worth more now than later"
+        )
         return _with_rest(now, gain, round, budget.lost_if_unspent, rng)
 
     def _foreseen(self, round: Round, demand: Floats, budget: Budget) -> tuple[Outlook, float]:
@@ -73,15 +75,17 @@ class Plan(LooksAhead, Ranked):
         return view, max((price_of(view, round.cost, pool, within) for within, pool in pools), default=0.0)
 
     def _at_a_price(self, choice: NowOrLater, budget: Budget, rng: np.random.Generator) -> Selection:
-        """The highest indices of what the window needs; what then is left over goes by gain."""
+        """Select the highest indices of what the window needs; money that is left goes by gain."""
         round, gain = choice.round, choice.gain()
         index = choice.indices(gain, round.candidates & (gain > MIN_GAIN), budget.available)
-        now = choose.best(index, index > MIN_GAIN, round.cost, budget.available, rng, "worth more now than later")
+        now = choose.best(
+            index, index > MIN_GAIN, round.cost, budget.available, rng, reason="worth more now than later"
+        )
         return _with_rest(now, gain, round, budget.available, rng)
 
 
 def _with_rest(now: Selection, gain: Floats, round: Round, money: float, rng: np.random.Generator) -> Selection:
-    """What is left of the money goes by gain, at a score of 0: it brings no more now than later."""
+    """Spend money that is left by gain, at a score of 0: it brings no more now than later."""
     spare = money - choose.spent(now, round.cost)
     rest = choose.best(gain, choose.without(gain > MIN_GAIN, now.chosen), round.cost, spare, rng)
     return choose.joined(now, replace(rest, scores=np.zeros(rest.chosen.size)))

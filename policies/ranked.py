@@ -39,12 +39,12 @@ class Ranked(BasePolicy):
 
     @abstractmethod
     def score(self, round: Round) -> Floats:
-        """What each SR is worth, from its own row of the round alone; −∞ where it is left alone."""
+        """Return the worth of each SR, from its own row of the round alone; −∞ where it is left alone."""
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Take the best by score, as far as the budget reaches."""
         scores = self.score(round)
-        return choose.best(scores, scores > NO, round.cost, budget.available, rng, self.reason)
+        return choose.best(scores, scores > NO, round.cost, budget.available, rng, reason=self.reason)
 
 
 def by_staleness(worth: Floats, round: Round) -> Floats:
@@ -58,7 +58,7 @@ def by_staleness(worth: Floats, round: Round) -> Floats:
 
 @njit(cache=True, nogil=True)
 def scores_of_stale(worth: Floats, demand: Floats, kept: Floats) -> Floats:
-    """The loop of `by_staleness`: one pass, where numpy's `where` over a random mask costs as much as all the rest."""
+    """Compute `by_staleness` in one pass: numpy's `where` over a random mask costs as much as all the rest."""
     scores = np.empty(worth.size)
     for j in range(worth.size):
         eligible = demand[j] > 0.0 and kept[j] < 1.0

@@ -13,12 +13,12 @@ from freshkeeper.policies.ttl import Ttl, oldest_first
 
 @dataclass
 class _Reads:
-    """When each entry was last in a window."""
+    """The evaluation at which each entry was last in a window."""
 
     last: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def note(self, round: Round) -> Ints:
-        """The entries of this round are read; gives the time of the last read of each."""
+        """Note that the entries of this round are read; return the time of the last read of each."""
         lacking = round.srs - self.last.size
         if lacking > 0:
             self.last = np.append(self.last, np.full(lacking, NEVER))
@@ -39,7 +39,7 @@ class RefreshAhead(Ttl):
     _reads: _Reads = field(default_factory=_Reads, init=False, repr=False, compare=False)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """All that are old enough and are read now or were read since they came."""
+        """Select all copies that are old enough and were read since they were fetched, or are read now."""
         del budget, rng
         old, fetched = age(round), round.last_refresh
         in_use = (self._reads.note(round) > fetched) & (fetched != NEVER)

@@ -1,4 +1,4 @@
-"""Which policies there are: our own, those of installed plug-ins, and `module:Class`.
+"""The list of policies: our own, those of installed plug-ins, and `module:Class`.
 
 A plug-in registers in the entry-point group `freshkeeper.policies`. A broken one is listed with its error, never fatal.
 A policy's file is imported when it is asked for, so that nobody waits for solvers that they do not use.
@@ -43,7 +43,7 @@ KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "
 
 @cache
 def plugins() -> dict[str, EntryPoint]:
-    """The plug-ins that are installed, by name, loaded or not; none takes the place of one of ours."""
+    """Return the installed plug-ins by name, loaded or not; none replaces a built-in policy."""
     return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in BUILTIN}
 
 
@@ -58,7 +58,7 @@ def available() -> dict[str, type[Policy]]:
 
 
 def try_load(name: str) -> type[Policy] | FreshkeeperError:
-    """A policy, or the error that kept it from loading: a listing shows both."""
+    """Return a policy, or the error that kept it from loading: a listing shows both."""
     try:
         return find(name)
     except FreshkeeperError as error:
@@ -66,7 +66,7 @@ def try_load(name: str) -> type[Policy] | FreshkeeperError:
 
 
 def find(name: str) -> type[Policy]:
-    """The class of a policy: a registered name or `module:Class`."""
+    """Return the class of a policy: a registered name or `module:Class`."""
     if name in BUILTIN:
         return _load(BUILTIN[name])
     if name in plugins():
@@ -77,7 +77,7 @@ def find(name: str) -> type[Policy]:
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
-    """A policy by name with its settings, each a field of its class.
+    """Return a policy by name with its settings, each a field of its class.
 
     >>> from freshkeeper import policy
     >>> policy("gain").name, policy("random").keeps_budget

@@ -16,7 +16,7 @@ def round_of(
     cost: Sequence[float] | None = None,
     case: Case = Case.BGP,
 ) -> Round:
-    """A round of exact knowledge.
+    """Build a round of exact knowledge.
 
     `counts[i][m]` is c_i(m), or `counts[i]` c_i(0) where that is all; SR j changes next after `life[j]` evaluations
     (B_j), and then as often again; the SRs in `fresh` hold good copies, all others are stale.
@@ -36,7 +36,16 @@ def round_of(
     refreshed = (ahead < lives).astype(np.float64)
     held = np.isin(np.arange(len(life)), list(fresh))
     change = ((ahead > 0) & (ahead % np.maximum(lives, 1) == 0)).astype(np.float64)
-    return from_parts(graph, profile, refreshed, refreshed * held[:, None], change, cost, case, Knowledge.EXACT)
+    return from_parts(
+        graph,
+        profile,
+        refreshed,
+        refreshed * held[:, None],
+        change=change,
+        cost=cost,
+        case=case,
+        knowledge=Knowledge.EXACT,
+    )
 
 
 def from_parts(
@@ -49,7 +58,7 @@ def from_parts(
     case: Case = Case.BGP,
     knowledge: Knowledge = Knowledge.EXACT,
 ) -> Round:
-    """A round from its matrices; the demand is Aᵀ·C."""
+    """Build a round from its matrices; the demand is Aᵀ·C."""
     rate = profile[:, 0] / profile.shape[1]
     return Round(
         demand=np.asarray(graph.transposed @ profile),

@@ -1,4 +1,4 @@
-"""Whether to save or to spend on everything at once: what money in the bank is worth to aggregates.
+"""Save, or spend on everything at once: what money in the bank is worth to aggregates.
 
 An aggregate is fresh only when all its inputs are, so half of its inputs bring nothing. Where the inputs of all SNs
 together change faster than the budget refreshes them, spreading refreshes brings next to nothing (002's Figure 3(a)).
@@ -19,7 +19,7 @@ from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Budget, Round
 from freshkeeper.policies.choose import SLACK
 
-AHEAD = 64
+MAX_HORIZON = 64
 """Evaluations that are reckoned with, where the end of the run is not known to be nearer."""
 PAUSES = 8
 """Evaluations since everything was fresh, after which it is as stale as it gets."""
@@ -31,7 +31,7 @@ LONGEST_LIFE = 64.0
 
 @dataclass(frozen=True, eq=False)
 class SaveOrSpend:
-    """What the money of one evaluation can bring."""
+    """Compares what the money of one evaluation brings now with what it brings later."""
 
     budget: Budget
     bank: float
@@ -51,10 +51,10 @@ class SaveOrSpend:
 
     @classmethod
     def of(cls, round: Round, budget: Budget, profile: Floats, bundles: float) -> "SaveOrSpend":
-        """`profile` is c or c̄; `bundles` what the bundles bring that γ pays for."""
-        ahead = AHEAD if budget.remaining is None else max(1, min(AHEAD, budget.remaining))
+        """Work out both choices; `profile` is c or c̄, `bundles` what the bundles bring that γ pays for."""
+        ahead = MAX_HORIZON if budget.remaining is None else max(1, min(MAX_HORIZON, budget.remaining))
         cost, answers, idle, everything = _foreseen(round, profile, ahead)
-        bank = min(budget.bank, AHEAD * budget.per_evaluation)
+        bank = min(budget.bank, MAX_HORIZON * budget.per_evaluation)
         most = bank + budget.per_evaluation
         cheapest = float(round.cost[round.cost > 0].min(initial=most))
         unit = max(cheapest, most / LEVELS, SLACK)
@@ -62,11 +62,21 @@ class SaveOrSpend:
         pay, cap = (int(money / unit + SLACK) for money in (budget.per_evaluation, bank))
         worth = worth_of_money(units, answers, idle, bundles, pay, cap)
         alone = worth_of_money(units, answers, idle, 0.0, pay, cap)
-        return cls(budget, bank, unit, everything, int(units[0, 0]), float(answers[0, 0]), idle[:, 0], worth, alone)
+        return cls(
+            budget=budget,
+            bank=bank,
+            unit=unit,
+            everything=everything,
+            cost=int(units[0, 0]),
+            answers=float(answers[0, 0]),
+            idle=idle[:, 0],
+            worth=worth,
+            alone=alone,
+        )
 
     @property
     def affordable(self) -> bool:
-        """Whether there is money for everything now."""
+        """True if there is money for everything now."""
         return 0 < self.cost <= self._level(self.budget.available)
 
     @property
@@ -75,7 +85,7 @@ class SaveOrSpend:
         return self.answers + float(self.worth[1, 1, self._next(self.cost)])
 
     def saving(self, spent: float) -> float:
-        """The answers without that, when so much is spent now on something else, less what that brings."""
+        """Return the answers to come if `spent` goes to something else now, without what that brings."""
         return float(self.idle[0] + self.worth[1, 0, self._next(int(np.ceil(spent / self.unit - SLACK)))])
 
     @property
@@ -90,7 +100,7 @@ class SaveOrSpend:
         return min(int(money / self.unit + SLACK), most)
 
     def _next(self, spent: int) -> int:
-        """What there is at the next evaluation when so many units are spent now."""
+        """Return the money at the next evaluation when so many units are spent now."""
         left = min(max(0, self._level(self.budget.available) - spent), self._level(self.bank))
         most: int = self.worth.shape[2] - 1
         return min(left + self._level(self.budget.per_evaluation), most)
@@ -117,20 +127,20 @@ def _foreseen(round: Round, profile: Floats, ahead: int) -> tuple[Floats, Floats
         refreshed = demand * (1.0 - fresh) > least
         cost[m] = refreshed @ round.cost
         count = profile[:, min(m, profile.shape[1] - 1)]
-        answers[m] = count @ _whole(round, np.where(refreshed, 1.0, fresh))
-        idle[m] = count @ _whole(round, fresh)
+        answers[m] = count @ _all_inputs_fresh(round, np.where(refreshed, 1.0, fresh))
+        idle[m] = count @ _all_inputs_fresh(round, fresh)
     return cost, answers, idle, everything
 
 
 def _changes(round: Round, ahead: int) -> list[Floats]:
-    """How likely each SR changes before each evaluation ahead: as is foreseen, then at the mean pace of that."""
+    """Return how likely each SR changes before each evaluation ahead: as foreseen, then at the mean pace of that."""
     seen = round.change.T[:ahead]
     pace = round.change[:, 1:].mean(axis=1) if round.horizon > 1 else np.ones(round.srs)
     return [*seen, *[np.clip(pace, 1.0 / LONGEST_LIFE, 1.0)] * (ahead - len(seen))]
 
 
-def _whole(round: Round, fresh: Floats) -> Floats:
-    """The probability that all inputs of each SN are fresh, SN × cases."""
+def _all_inputs_fresh(round: Round, fresh: Floats) -> Floats:
+    """Return the probability that all inputs of each SN are fresh, SN × cases."""
     zero: Bools = fresh <= 0
     zeros = np.asarray(round.graph.matrix @ zero.T.astype(np.float64))
     logs = np.asarray(round.graph.matrix @ np.log(np.where(zero, 1.0, fresh)).T)

@@ -28,7 +28,7 @@ class Sbm(Ranked):
     weighted: bool = False
 
     def score(self, round: Round) -> Floats:
-        """Formula (11), times the probability that the copy is stale."""
+        """Return formula (11), times the probability that the copy is stale."""
         return by_staleness(round.demand[:, 0], round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
@@ -43,7 +43,7 @@ def cheapest_first(round: Round, budget: Budget, rng: np.random.Generator, secon
     count = round.profile[:, 0]
     state = start(round, budget.available)
     complete(state, count if weighted else np.ones(count.size), second, rng)
-    taken = np.array(state.taken, dtype=np.int32)
+    taken = np.array(state.chosen, dtype=np.int32)
     scores = round.demand[:, 0]
     rest = choose.at_random(
         choose.without(round.stale_candidates, taken), round.cost, state.left, rng, "fewest missing inputs first"

@@ -30,13 +30,13 @@ class Ttl(BasePolicy):
             raise ConfigError(f"ttl_ms is {self.ttl_ms}; it must be a time in milliseconds from 0 up")
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """All expired candidates, the oldest first; neither budget nor `rng` has a say."""
+        """Select all expired candidates, the oldest first; neither budget nor `rng` matters."""
         del budget, rng
         old = age(round)
         return oldest_first(np.flatnonzero(round.candidates & (old >= self.ttl_ms)), old, "expired")
 
 
 def oldest_first(chosen: Ints, old: Floats, reason: str) -> Selection:
-    """These entries by the age of their copies."""
+    """Return these entries by the age of their copies."""
     order = np.argsort(-old[chosen], kind="stable")
     return Selection(chosen[order].astype(np.int32), old[chosen][order], reason)

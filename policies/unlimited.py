@@ -18,7 +18,7 @@ class Unlimited(BasePolicy):
     reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """All stale candidates, those of most answers first; neither budget nor `rng` has a say."""
+        """Select all stale candidates, those of most answers first; neither budget nor `rng` matters."""
         del budget, rng
         chosen = np.flatnonzero(round.stale_candidates)
         scores = round.demand[chosen, 0]

@@ -13,7 +13,7 @@ from freshkeeper.policies.bound.future import Future
 
 
 def upper_bound(future: Future, case: Case, exact_below: int | None = None) -> Bound:
-    """The bound for a case: of edges exact or nearly so, of aggregates that of a relaxation, without a schedule.
+    """Return the bound for a case: of edges exact or nearly so, of aggregates that of a relaxation, without a schedule.
 
     `exact_below` limits the size of a program (`EXACT_BELOW` steps, `RELAXED_BELOW` inputs): smaller is quicker and
     looser. Compare with a tolerance of 1e−9: freshness is a sum of fractions.

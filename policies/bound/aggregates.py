@@ -31,8 +31,10 @@ def aggregate_bound(future: Future, exact_below: int = RELAXED_BELOW) -> Bound:
     profile, graph = _profile_and_graph(future)
     pairs = _pairs(future, profile, graph)
     periods, width = Periods.of(future), 1
-    while (size := _inputs(pairs, graph, width)) > exact_below and width < future.evaluations:
+    size = _inputs(pairs, graph, width)
+    while size > exact_below and width < future.evaluations:
         width *= 2
+        size = _inputs(pairs, graph, width)
     if size > exact_below:
         return Bound(edge_bound(shared(future), exact_below).value)
     needs, certain = _needs(pairs, graph, periods, width)
@@ -52,7 +54,7 @@ def shared(future: Future) -> Future:
 
 @dataclass(frozen=True, eq=False)
 class _Needs:
-    """What can be fresh: groups of answers of one SN that need the same copies, each worth `value`.
+    """Groups of answers of one SN that need the same copies, each worth `value`: the things that can be fresh.
 
     The group `group[n]` needs what period `period[n]` of an SR has in block `block[n]` of `width` evaluations.
     """
@@ -103,7 +105,7 @@ def _expanded(start: Ints, neighbours: Ints, nodes: Ints) -> tuple[Ints, Ints]:
 
 
 def _leaders(pairs: _Pairs, width: int) -> Ints:
-    """The first pair of each run with one SN, one block and one state of the inputs."""
+    """Return the first pair of each run with one SN, one block and one state of the inputs."""
     block = pairs.at // width
     another = changes_of(pairs.sn) | changes_of(block) | changes_of(pairs.version)
     return np.flatnonzero(another)
@@ -114,7 +116,7 @@ def _inputs(pairs: _Pairs, graph: Graph, width: int) -> int:
 
 
 def _needs(pairs: _Pairs, graph: Graph, periods: Periods, width: int) -> tuple[_Needs, float]:
-    """The answers that hang on refreshes, and the worth of those that are fresh without any."""
+    """Return the answers that depend on refreshes, and the worth of those that are fresh without any."""
     leader = _leaders(pairs, width)
     if not leader.size:
         nothing = np.empty(0, dtype=np.int64)
@@ -133,7 +135,9 @@ def _relaxed(future: Future, periods: Periods, needs: _Needs, allowance: Allowan
     held, copy = np.unique(needs.period * blocks + needs.block, return_inverse=True)
     windows, allowance = in_requests(windows_of(periods, held // blocks, held % blocks, future.cost, width), allowance)
     program = Program()
-    network = budget_network(program, allowance, windows.first, windows.last, windows.cost, np.zeros(windows.size))
+    network = budget_network(
+        program, allowance, first=windows.first, last=windows.last, cost=windows.cost, value=np.zeros(windows.size)
+    )
     y = _copies(program, windows, network)
     z = program.variables(np.ones(needs.value.size), needs.value)
     rows = program.rows(np.zeros(copy.size))

@@ -23,7 +23,7 @@ FIRST_TRY = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Which SRs to refresh at which evaluation, those of one evaluation together and best first, each with its gain."""
+    """The SRs to refresh at each evaluation, those of one evaluation together and best first, each with its gain."""
 
     at: Ints
     sr: Ids
@@ -31,12 +31,12 @@ class Schedule:
 
     @classmethod
     def of(cls, steps: Steps, chosen: Ints, at: Ints) -> "Schedule":
-        """The chosen steps, each paid for at `at`."""
+        """Return a schedule of the chosen steps, each paid for at `at`."""
         order = np.lexsort((-steps.gain[chosen], at))
         return cls(at[order], steps.sr[chosen][order].astype(np.int32), steps.gain[chosen][order])
 
     def due(self, evaluation: int) -> slice:
-        """Where the refreshes of one evaluation stand."""
+        """Return where the refreshes of one evaluation stand."""
         start, end = np.searchsorted(self.at, [evaluation, evaluation + 1]).tolist()
         return slice(start, end)
 
@@ -52,7 +52,7 @@ class Bound:
 
     @property
     def gap(self) -> float | None:
-        """How much too high the bound may be."""
+        """The amount by which the bound may be too high."""
         return None if self.reached is None else max(0.0, self.value - self.reached)
 
 
@@ -74,7 +74,7 @@ def edge_bound(future: Future, exact_below: int = EXACT_BELOW) -> Bound:
         nothing = np.empty(0, dtype=np.int64)
         return Bound(certain, True, Schedule.of(steps, nothing, nothing), certain)
     steps, allowance = in_requests(steps, future.allowance)
-    best = _sifted(steps, allowance, exact_below)
+    best = _solve_flow(steps, allowance, exact_below)
     schedule = _read_off(best) or filled(steps, allowance, best.prices)
     value, reached = certain + best.bound, certain + float(schedule.gain.sum())
     return Bound(max(value, reached), value - reached <= SLACK * max(1.0, value), schedule, reached)
@@ -94,8 +94,8 @@ class _Flow:
         return self.solution.prices[: self.steps.evaluations]
 
 
-def _sifted(steps: Steps, allowance: Allowance, most: int) -> _Flow:
-    """The flow over all steps, or over enough of them, or over as many as are allowed."""
+def _solve_flow(steps: Steps, allowance: Allowance, most: int) -> _Flow:
+    """Solve the flow over all steps, or over enough of them, or over as many as are allowed."""
     count = min(max(FIRST_TRY, 2 * steps.periods), most)
     prices = _pooled_prices(steps, allowance, count)
     bound = dual_bound(steps, allowance, prices)
@@ -125,20 +125,20 @@ def in_requests(steps: Steps, allowance: Allowance) -> tuple[Steps, Allowance]:
     """Count in requests where all cost the same, so that parts of a request are seen to be useless."""
     price = float(steps.cost[0])
     if price > 0 and (steps.cost == price).all():
-        return replace(steps, cost=steps.cost / price), allowance.whole(price)
+        return replace(steps, cost=steps.cost / price), allowance.in_requests(price)
     return steps, allowance
 
 
 def _flow(steps: Steps, allowance: Allowance) -> tuple[Solution, Network]:
     program = Program()
-    network = budget_network(program, allowance, steps.first, steps.last, steps.cost, steps.gain)
+    network = budget_network(program, allowance, first=steps.first, last=steps.last, cost=steps.cost, value=steps.gain)
     periods = program.rows(np.ones(steps.periods))
     program.put(periods[steps.period[network.step]], network.buy, 1.0)
     return program.solve(), network
 
 
 def _read_off(flow: _Flow) -> Schedule | None:
-    """The schedule that an integral vertex stands for; None where it is no integral one."""
+    """Return the schedule of an integral vertex, or None where the vertex is not integral."""
     steps, values = flow.steps, flow.solution.values
     share = np.bincount(flow.network.step, weights=values[flow.network.buy], minlength=steps.size)
     spend = flow.network.spend(values, steps.cost, steps.evaluations)
@@ -152,7 +152,7 @@ def _integral(values: Floats | Ints) -> bool:
 
 
 def matched(steps: Steps, chosen: Ints, room: Ints) -> Schedule | None:
-    """The chosen steps within their windows, at most `room[k]` of them at evaluation k; None where that cannot be.
+    """Match the chosen steps to evaluations in their windows, at most `room[k]` at evaluation k; None if impossible.
 
     Earliest deadline first, which finds an assignment whenever there is one (jobs of equal length, whole times).
     """
@@ -173,7 +173,9 @@ def matched(steps: Steps, chosen: Ints, room: Ints) -> Schedule | None:
 
 
 def filled(steps: Steps, allowance: Allowance, prices: Floats) -> Schedule:
-    """A good schedule from prices: periods by what they gain beyond the price, each at the cheapest time with room."""
+    """Build a good schedule from prices: periods by what they gain beyond the price, each at the cheapest time with
+    room.
+    """
     net = net_gain(steps, prices)
     starts = np.append(np.flatnonzero(steps.opening), steps.size)
     spend = np.zeros(steps.evaluations)
@@ -196,7 +198,7 @@ def filled(steps: Steps, allowance: Allowance, prices: Floats) -> Schedule:
 
 
 def _cheapest_with_room(room: Floats, prices: Floats, first: int, last: int, cost: float) -> int | None:
-    """The latest of the cheapest: earlier evaluations also suit what came to be stale before."""
+    """Return the latest of the cheapest: earlier evaluations also suit copies that became stale before."""
     if room[first : last + 1].max() < cost - SLACK:
         return None
     price = np.where(room[first : last + 1] >= cost - SLACK, prices[first : last + 1], np.inf)

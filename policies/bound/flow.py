@@ -26,7 +26,7 @@ class Network:
     node: Ints
 
     def spend(self, values: Floats, cost: Floats, evaluations: int) -> Floats:
-        """What leaves each evaluation: to steps of its own, and to runs that it is part of."""
+        """Return the flow that leaves each evaluation: to its own steps, and to runs that it is part of."""
         own = self.node < evaluations
         spend = np.bincount(self.node[own], weights=values[self.buy[own]] * cost[self.step[own]], minlength=evaluations)
         out = self.arc_from < evaluations
@@ -54,12 +54,12 @@ def budget_network(
 
 
 def rank_of(first: Ints, last: Ints) -> Ints:
-    """The r of the longest run of 2^r evaluations that a window holds."""
+    """Return the r of the longest run of 2^r evaluations that a window holds."""
     return np.frexp((last - first + 1).astype(np.float64))[1].astype(np.int64) - 1
 
 
 def _covering(first: Ints, last: Ints, rank: Ints, count: int) -> tuple[Ints, Ints]:
-    """Which nodes cover which window: the run that starts it and, if that is another, the run that ends it."""
+    """Return the nodes that cover each window: the run that starts it and, if that is another, the run that ends it."""
     left, right = rank * count + first, rank * count + last - (1 << rank) + 1
     two = np.flatnonzero(left != right)
     return np.concatenate([left, right[two]]), np.concatenate([np.arange(first.size), two])

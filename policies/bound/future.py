@@ -1,4 +1,4 @@
-"""What a bound is given: the whole trace as arrays over K evaluations (k = 0 .. K−1) and all SRs, and the budget."""
+"""The input of a bound: the whole trace as arrays over K evaluations (k = 0 .. K−1) and all SRs, and the budget."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 
 @dataclass(frozen=True, eq=False)
 class Allowance:
-    """What may be spent: `pay[k]` is paid in at evaluation k, `bank` may be carried on, `initial` is there at first.
+    """Payments of a run: `pay[k]` is paid in at evaluation k, `bank` may be carried on, `initial` is there at first.
 
     At most carry + pay[k] may be spent at k, and min(bank, what is left) is carried on. That is the same as: what is
     spent from a to t is at most what was paid in from a to t, plus `bank` (or `initial` where a is the first).
@@ -28,7 +28,7 @@ class Allowance:
     initial: float
 
     def headroom(self, spend: Floats) -> Floats:
-        """How much more each evaluation alone could spend; negative where `spend` breaks the rules.
+        """Return how much more each evaluation alone could spend; negative where `spend` breaks the rules.
 
         It is the least slack of the intervals [a, t] around k: min over t ≥ k of N_t plus min over a ≤ k of
         (bank or initial) − N_{a−1}, with N the running sum of pay − spend.
@@ -37,8 +37,8 @@ class Allowance:
         opening = np.append(self.initial, self.bank - net[:-1])
         return np.minimum.accumulate(net[::-1])[::-1] + np.minimum.accumulate(opening)
 
-    def whole(self, price: float) -> "Allowance":
-        """The same choices counted in requests of one price, without the parts of a request that can never be spent."""
+    def in_requests(self, price: float) -> "Allowance":
+        """Return the same choices counted in requests of one price, without parts of a request that cannot be spent."""
         pay, bank, initial = self.pay / price, self.bank / price, self.initial / price
         if bank < SLACK:
             pay = np.floor(pay + np.append(initial, np.zeros(pay.size - 1)) + SLACK)
@@ -48,7 +48,7 @@ class Allowance:
         return Allowance(pay, bank, initial)
 
     def pooled(self, width: int) -> "Allowance":
-        """A looser one: each `width` evaluations in a row share what is paid in during them."""
+        """Return a looser allowance: each `width` evaluations in a row share what is paid in during them."""
         return Allowance(np.add.reduceat(self.pay, np.arange(0, self.pay.size, width)), self.bank, self.initial)
 
 
@@ -77,7 +77,7 @@ class Future:
 
     @classmethod
     def of(cls, profile: "Matrix", graph: Graph, **rest: Any) -> Self:
-        """The answers of case 1 follow from the profile and the graph: W = C · A."""
+        """Return a future; the answers of case 1 follow from the profile and the graph: W = C · A."""
         return cls(answers=sparse.csr_array(profile @ graph.matrix), profile=profile, graph=graph, **rest)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Future:
 
     @property
     def srs(self) -> int:
-        """How many SRs there are."""
+        """The number of SRs, fresh or not."""
         return int(self.answers.shape[1])
 
     @cached_property
@@ -135,7 +135,7 @@ class Future:
 
 
 def headline_weight(answers: Floats | Ints, warm_up: int) -> Floats:
-    """What one answer of each evaluation adds to the headline: 1/(answers · counted evaluations), 0 where none counts.
+    """Return what one answer of each evaluation adds to the headline: 1/(answers · counted evaluations), or 0.
 
     `answers` is the number per evaluation (edges of window mappings in case 1, window mappings of SNs with inputs in
     case 2); the first `warm_up` evaluations and those without answers are not counted.

@@ -14,7 +14,7 @@ from freshkeeper.policies.bound.future import Allowance, Future
 
 @dataclass(frozen=True, eq=False)
 class Periods:
-    """Each SR's evaluations cut at its changes; `key` is sr · K + first evaluation, ascending."""
+    """Evaluations of each SR cut at its changes; `key` is sr · K + first evaluation, ascending."""
 
     key: Ints
     fresh: Bools
@@ -32,7 +32,7 @@ class Periods:
         return cls(key, fresh, count)
 
     def holding(self, key: Ints) -> Ints:
-        """The period that each sr · K + k falls into."""
+        """Return the period that each sr · K + k falls into."""
         return np.searchsorted(self.key, key, side="right") - 1
 
 
@@ -54,12 +54,12 @@ class Steps:
 
     @property
     def size(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return self.period.size
 
     @property
     def periods(self) -> int:
-        """How many periods have a step."""
+        """The number of periods that have a step."""
         return int(self.period[-1]) + 1 if self.size else 0
 
     @property
@@ -68,7 +68,7 @@ class Steps:
         return changes_of(self.period)
 
     def pooled(self, width: int) -> "Steps":
-        """The steps that matter when `width` evaluations in a row count as one: the earliest in each block."""
+        """Return the steps that matter when `width` evaluations in a row count as one: the earliest in each block."""
         first, last = self.first // width, self.last // width
         covered = np.where(self.opening, -1, np.append(-1, last[:-1]))
         first = np.maximum(first, covered + 1)
@@ -76,20 +76,20 @@ class Steps:
         return blocks.only(first <= last)
 
     def only(self, kept: Bools) -> "Steps":
-        """Some of the steps, their periods numbered anew."""
+        """Return some of the steps, their periods numbered anew."""
         return Steps(
-            np.cumsum(changes_of(self.period[kept])) - 1,
-            self.sr[kept],
-            self.first[kept],
-            self.last[kept],
-            self.gain[kept],
-            self.cost[kept],
-            self.evaluations,
+            period=np.cumsum(changes_of(self.period[kept])) - 1,
+            sr=self.sr[kept],
+            first=self.first[kept],
+            last=self.last[kept],
+            gain=self.gain[kept],
+            cost=self.cost[kept],
+            evaluations=self.evaluations,
         )
 
 
 def steps_of(future: Future) -> tuple[Steps, float]:
-    """The steps of case 1, and what is fresh for certain without any refresh."""
+    """Return the steps of case 1, and what is fresh for certain without any refresh."""
     table = future.answers.tocoo()
     at, sr = (axis.astype(np.int64) for axis in table.coords)
     value = table.data * future.weight[at]
@@ -106,16 +106,24 @@ def steps_of(future: Future) -> tuple[Steps, float]:
 
 
 def windows_of(periods: Periods, holder: Ints, block: Ints, cost: Floats, width: int = 1) -> Steps:
-    """One step, without a gain, for each of the ascending pairs of a period and a block of `width` evaluations."""
+    """Return one step, without a gain, for each of the ascending pairs of a period and a block of evaluations."""
     sr, start = np.divmod(periods.key[holder], periods.evaluations)
     opening = changes_of(holder)
     first = np.where(opening, start // width, np.append(0, block[:-1] + 1)[: holder.size])
     nothing = np.zeros(holder.size)
-    return Steps(np.cumsum(opening) - 1, sr, first, block, nothing, cost[sr], -(-periods.evaluations // width))
+    return Steps(
+        period=np.cumsum(opening) - 1,
+        sr=sr,
+        first=first,
+        last=block,
+        gain=nothing,
+        cost=cost[sr],
+        evaluations=-(-periods.evaluations // width),
+    )
 
 
 def until_the_end(value: Floats, period: Ints) -> Floats:
-    """The sum of each value and those that follow it in its period."""
+    """Return the sum of each value and those that follow it in its period."""
     suffix = np.append(np.cumsum(value[::-1])[::-1], 0.0)
     ends = np.flatnonzero(changes_of(period[::-1])[::-1]) + 1
     gain: Floats = suffix[:-1] - suffix[ends][period]
@@ -123,7 +131,7 @@ def until_the_end(value: Floats, period: Ints) -> Floats:
 
 
 def changes_of(period: Ints) -> Bools:
-    """Where another period begins."""
+    """Return the places where another period begins."""
     return np.append(True, period[1:] != period[:-1])[: period.size]
 
 
@@ -142,12 +150,12 @@ def dual_bound(steps: Steps, allowance: Allowance, prices: Floats) -> float:
 
 
 def net_gain(steps: Steps, prices: Floats) -> Floats:
-    """What each step gains beyond the lowest price in its window."""
+    """Return what each step gains beyond the lowest price in its window."""
     return steps.gain - steps.cost * cheapest(prices, steps.first, steps.last)
 
 
 def nearest_to_best(steps: Steps, prices: Floats, count: int) -> Steps:
-    """The `count` steps that give away least against the best step of their period at these prices."""
+    """Return the `count` steps that give away least against the best step of their period at these prices."""
     if steps.size <= count:
         return steps
     net = net_gain(steps, prices)
@@ -158,7 +166,7 @@ def nearest_to_best(steps: Steps, prices: Floats, count: int) -> Steps:
 
 
 def cheapest(prices: Floats, first: Ints, last: Ints) -> Floats:
-    """The lowest price from `first` to `last`, for all windows at once, from a sparse table."""
+    """Return the lowest price from `first` to `last`, for all windows at once, from a sparse table."""
     rank = rank_of(first, last)
     table = [prices]
     for half in (1 << np.arange(int(rank.max(initial=0)))).tolist():

@@ -58,7 +58,7 @@ class Program:
         self._entries.append((row, column, np.broadcast_to(np.asarray(coefficient, dtype=np.float64), row.shape)))
 
     def solve(self) -> Solution:
-        """The optimum at a vertex: simplex, or for a large program interior point followed by crossover."""
+        """Solve to a vertex: simplex, or for a large program interior point followed by crossover."""
         matrix, right = self._matrix(), np.concatenate(self._right)
         upper, value = np.concatenate(self._upper), np.concatenate(self._value)
         # Values may all be 0, or too small to divide by.
