@@ -1,4 +1,4 @@
-"""What a service answers, as a Spark stream: a row per answer of one of its queries, over HTTP.
+"""The answers of a service as a Spark stream: a row per answer of one of its queries, over HTTP.
 
     answers_of(spark, "http://127.0.0.1:8642", "reach")
 
@@ -35,7 +35,7 @@ Offset = dict[str, int]
 
 
 def answers_of(spark: "SparkSession", address: str, query: str, token: str = "") -> "DataFrame":
-    """The answers of a query that a service still has, and those that come."""
+    """Return a stream of the answers that a service still has, followed by new ones."""
     ship(spark, ["freshkeeper"])
     spark.dataSource.register(ServiceAnswers)
     asked = spark.readStream.format(ServiceAnswers.name()).option("query", query).option("token", token)
@@ -47,45 +47,45 @@ class ServiceAnswers(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word that `spark.readStream.format` takes."""
+        """Return the name that `spark.readStream.format` takes."""
         return "freshkeeper-answers"
 
     def schema(self) -> StructType:
-        """One row per answer."""
+        """Return the columns of an answer."""
         return from_arrow_schema(ROWS)
 
     def streamReader(self, schema: StructType) -> "Reader":  # noqa: N802
-        """What is there, and what comes."""
+        """Return a reader of the answers that are there and of new ones."""
         del schema
         return Reader(self.options["path"].rstrip("/"), self.options["query"], self.options.get("token", ""))
 
 
 class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on where it stopped."""
+    """Reads the answers of one query, from an offset on."""
 
     def __init__(self, address: str, query: str, token: str) -> None:
         self._address, self._query, self._token = address, query, token
         self._until: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Before all that there is."""
+        """Begin before the oldest answer."""
         return {"t": BEFORE_ALL}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes from now on is for another time."""
+        """Stop at the answers that are there now."""
         self._until = self._answered(self.initialOffset())
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """The last evaluation that the service has answered."""
+        """Return the last evaluation that the service has answered."""
         del limit
         return self._until or self._answered(start)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One connection reads them all, as answers have an order: those after one instant, up to and with another."""
+        """Return one partition, as answers have an order: those after one instant, up to and with another."""
         return [InputPartition((start["t"], end["t"]))] if end["t"] > start["t"] else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A batch per evaluation; where some were read before, the last of those must still be there."""
+        """Yield a batch per evaluation; the last evaluation read before must still be there."""
         after, until = partition.value
         known = after > BEFORE_ALL
         for line in self._lines(after - known, until):

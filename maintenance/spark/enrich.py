@@ -30,7 +30,7 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.spark.enrichment.micro_batches import JOURNAL, Batches, Begin
 from freshkeeper.maintenance.spark.enrichment.on_driver import Settings, Shape, Step, Warm, on_the_driver
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.registry import make
 
@@ -120,7 +120,7 @@ def enrich(
         seed=seed,
         warm=warm,
     )
-    shape, once, spark = Shape.of(events.schema, columns, value), Once(source, reached), events.sparkSession
+    shape, once, spark = Shape.of(events.schema, columns, value), RecordingFetcher(source, reached), events.sparkSession
     to = sink if callable(sink) else Files(str(sink))
     staging = _here(to) or Path(graph.shared if graph else state).absolute() / "answers"
     if graph is None:
@@ -139,13 +139,13 @@ def enrich(
 
 
 def read_journal(state: Path | str, name: str) -> pa.Table:
-    """`evaluations` or `refreshes` of a query's state directory, in the order of micro-batches."""
+    """Read `evaluations` or `refreshes` of a query's state directory, in the order of micro-batches."""
     found = journal.read(Path(state) / JOURNAL, name)
     return journal.table(name, {}) if found is None else found
 
 
 def _here(sink: Sink) -> Path | None:
-    """The directory, where answers can be moved into it without Spark: Parquet, on a file system of machines."""
+    """Return the output directory if answers can be moved into it without Spark: Parquet on a mounted file system."""
     if not isinstance(sink, Files) or sink.format != "parquet":
         return None
     scheme, _, path = sink.path.rpartition("://")
@@ -156,7 +156,7 @@ def _here(sink: Sink) -> Path | None:
 def _write(
     spark: "SparkSession", sink: Sink, staging: Path, schema: pa.Schema, steps: Sequence[Step], batch: int
 ) -> None:
-    """What the driver answered, or shards in `staging`: moved into its place, or handed on by Spark."""
+    """Move the answers of the driver, or of shards in `staging`, into place, or let Spark write them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     here, made = _here(sink), staging / f"_{batch}"

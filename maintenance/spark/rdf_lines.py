@@ -19,14 +19,14 @@ LINE = (
     rf"^(\d{{1,15}})\t\s*({IRI}|{NODE})\s+({IRI})\s+({IRI}|{LITERAL}|{NODE})"
     rf"\s*(?:(?:{IRI}|{NODE})\s*)?\.\s*(?:#.*)?$"
 )
-NOTHING = r"^\s*(?:#.*)?$"
+NO_STATEMENT = r"^\s*(?:#.*)?$"
 BETWEEN = "\u0001"
 """No term has it: what a line matches is asked once, and its parts are told apart by this."""
 PARTS = ("subject", "predicate", "object")
 
 
 def statements(lines: "DataFrame", column: str = "value", on_error: OnError | str = OnError.FAIL) -> "DataFrame":
-    """A row per statement: t_ms, event_time, and subject, predicate and object as they are written.
+    """Return a row per statement: t_ms, event_time, and subject, predicate and object as they are written.
 
     Empty lines and lines that begin with # mean nothing; what is no statement fails the query, or is skipped.
     """
@@ -38,7 +38,7 @@ def statements(lines: "DataFrame", column: str = "value", on_error: OnError | st
     wrong = sql.lit(False) if on_error == OnError.SKIP else sql.raise_error(said).cast("boolean")
 
     def is_statement(part: "Column") -> "Column":
-        nothing = sql.element_at(part, 1).rlike(NOTHING)
+        nothing = sql.element_at(part, 1).rlike(NO_STATEMENT)
         return sql.when(sql.size(part) == len(PARTS) + 1, True).when(nothing, False).otherwise(wrong)
 
     marked = sql.regexp_replace(column, LINE, BETWEEN.join(("$1", "$2", "$3", "$4")))

@@ -48,7 +48,7 @@ from freshkeeper.maintenance.spark.enrich import Files, Warm, enrich
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
 from freshkeeper.maintenance.spark.enrichment.micro_batches import Batches
 from freshkeeper.maintenance.spark.enrichment.on_driver import Settings, Shape, Step, on_the_driver
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 from freshkeeper.policies.base import Policy
 from freshkeeper.policies.registry import make
 
@@ -249,7 +249,7 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
 
     (place / "answers").mkdir(parents=True, exist_ok=True)
     shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
-    known, source = settings(policy), Once(Counted(place / "requests"), reached)
+    known, source = settings(policy), RecordingFetcher(Counted(place / "requests"), reached)
     return Batches.of(known, source, place / "state", partial(on_the_driver, known, source, shape), write)
 
 

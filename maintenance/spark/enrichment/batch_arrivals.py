@@ -1,4 +1,4 @@
-"""What a micro-batch brings, counted by Spark: elements per key, first and last evaluation, with integer columns alone.
+"""The arrivals of a micro-batch, counted by Spark: elements per key, first and last evaluation, as integer columns.
 
 What reaches the driver is one row per key and pair of evaluations, however many elements there are.
 
@@ -30,7 +30,7 @@ HASH = "_hash"
 SUMS = [FIRST, LAST, EARLIEST, LATEST, COUNT]
 """The columns of counts of all keys together."""
 
-OURS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
+RESERVED_COLUMNS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
 """The columns of answers beside the keys."""
 
 MOST_DUE = 1_000_000
@@ -55,7 +55,7 @@ class Arrivals:
     count: Ints
 
     def part(self, which: slice | Bools) -> "Arrivals":
-        """Some rows."""
+        """Return the arrivals at these positions."""
         columns = (self.codes, self.first, self.last, self.earliest, self.latest, self.count)
         return Arrivals(self.names, *(each[which] for each in columns))
 
@@ -87,11 +87,11 @@ class Due:
         return None if self.latest is None else self.latest - self.delay
 
     def progress(self) -> dict[str, int | None]:
-        """For people who watch."""
+        """Return the progress in numbers, for progress.json."""
         return {"evaluation": self.k, "watermark_ms": self.watermark, "elements": self.elements, "late": self.late}
 
     def take(self, arrivals: Arrivals) -> None:
-        """The elements of one micro-batch."""
+        """Take in the elements of one micro-batch."""
         if not arrivals.first.size:
             return
         self.elements += int(arrivals.count.sum())
@@ -103,7 +103,7 @@ class Due:
             self._waiting.setdefault(max(first, 1 if self.k is None else self.k + 1), []).append(part)
 
     def evaluations(self) -> Iterator[tuple[int, list[Arrivals]]]:
-        """The evaluations that are due now."""
+        """Yield the evaluations that are due now."""
         if self.watermark is None:
             return
         after = min(self._waiting) if self.k is None else self.k + 1
@@ -135,26 +135,26 @@ def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec)
 
 
 def here(table: Tabular) -> pa.Table:
-    """A table on the driver."""
+    """Collect a table on the driver."""
     return table if isinstance(table, pa.Table) else table.toArrow()
 
 
 def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
-    """The counts on the driver."""
+    """Collect the counts on the driver."""
     table = here(counts).sort_by([(name, "ascending") for name in (FIRST, EARLIEST, *on)]).combine_chunks()
     numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, LAST, EARLIEST, LATEST, COUNT))
     return Arrivals(*_coded(table, on), *numbers)
 
 
 def summed(counts: pa.Table) -> pa.Table:
-    """Of all keys together."""
+    """Sum the counts of all keys."""
     how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
     names = [FIRST, LAST, *("_".join(each) for each in how)]
     return counts.group_by([FIRST, LAST]).aggregate(how).select(names).rename_columns(SUMS)
 
 
 def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
-    """The keys of some rows, each once, and which of them each row has."""
+    """Return the distinct keys of some rows, and the number of each row's key among them."""
     codes = np.zeros(table.num_rows, np.int64)
     for name in on:
         column = table[name].combine_chunks().dictionary_encode()
@@ -165,7 +165,7 @@ def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
 
 
 def keys_of(table: pa.Table, on: Sequence[str]) -> list[Hashable]:
-    """The SN key of each row."""
+    """Return the lookup key of each row."""
     parts = [table[name].to_pylist() for name in on]
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
@@ -179,7 +179,7 @@ def first(window: WindowSpec, at: str) -> str:
 def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
     """Refuse columns that are not there or have our names, and times that are none."""
     kinds = dict(events.dtypes)
-    if ours := OURS & {*on}:
+    if ours := RESERVED_COLUMNS & {*on}:
         raise InputError(f"answers have a column {min(ours)!r} of their own: give the key column another name")
     check_there("events", events.columns, [*on, at])
     if not (kinds[at].startswith("timestamp") or kinds[at] in ("bigint", "int")):

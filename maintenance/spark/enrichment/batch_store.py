@@ -1,4 +1,4 @@
-"""What must outlive a kill: a snapshot now and then, and a log of every micro-batch: what was asked, what came of it.
+"""State that survives a kill: snapshots, and a log of every micro-batch with its orders and deliveries.
 
 A snapshot is written under another name and moved into place; the log is appended, record by record, and a record that
 was cut off by a kill is as if it had never been written. Snapshots reach the disk before the work goes on, and so does
@@ -31,7 +31,7 @@ class Store:
         self.place.mkdir(parents=True, exist_ok=True)
 
     def save(self, batch: int, state: object) -> None:
-        """The state after a micro-batch."""
+        """Write the state after a micro-batch."""
         with atomic_file(self._snapshot(batch), durable=True) as file, file.open("wb") as out:
             out.write(FORMAT)
             with pa.CompressedOutputStream(out, "lz4") as packed:
@@ -43,7 +43,7 @@ class Store:
                 path.unlink()
 
     def load(self) -> tuple[int, Any] | None:
-        """The last micro-batch with a snapshot, and the state after it; None at the very beginning."""
+        """Return the last micro-batch with a snapshot and the state after it; None at the very beginning."""
         known = self.batches()
         if not known:
             return None
@@ -58,7 +58,7 @@ class Store:
                 raise InputError(f"{wrong} ({error})") from None
 
     def batches(self) -> list[int]:
-        """The micro-batches that have a snapshot."""
+        """Return the micro-batches that have a snapshot."""
         return sorted(int(path.stem) for path in self.place.glob("*.state") if path.stem.isdigit())
 
     def log(self, batch: int) -> "BatchLog":

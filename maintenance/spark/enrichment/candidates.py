@@ -1,4 +1,4 @@
-"""Which entries leave the shards of a graph: the best of each, and one price for all where these are too many.
+"""Candidates of the shards of a graph: the best entries of each, and one price for all if they are too many.
 
 A price is the score from which on an entry may be chosen. Where the best of every shard are too many to meet at the
 driver, the shards first make offers, as bidders do in a sealed auction: the score of every n-th of their best. An offer
@@ -19,7 +19,7 @@ from freshkeeper.policies.ranked import NO
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """What leaves a shard, or is chosen of all: the best first, with `score` and `tie`."""
+    """Entries that leave a shard, or are chosen of all: the best first, with `score` and `tie`."""
 
     rows: pa.Table
     sums: Ints
@@ -27,14 +27,14 @@ class Best:
 
     @classmethod
     def together(cls, parts: Sequence["Best"], most: int) -> "Best":
-        """The best of all shards."""
+        """Return the best candidates of all shards."""
         rows = pa.concat_tables([part.rows for part in parts])
         order = np.lexsort((rows["tie"].to_numpy(), -rows["score"].to_numpy()))
         return cls(rows.take(order[:most]), np.sum([part.sums for part in parts], axis=0))
 
 
 def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> Ints:
-    """The rows of the best that are worth the price, in order; those that are alike as they were drawn."""
+    """Return the best rows that are worth the price, in order; ties are ordered as they were drawn."""
     pool = np.flatnonzero((score > NO) & (score >= price))
     least = max(1, most)
     if least < pool.size:
@@ -43,12 +43,12 @@ def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> Ints:
 
 
 def offers(score: Floats, most: int, every: int) -> Floats:
-    """The scores of every so-manieth of the best."""
+    """Return the score of every n-th of the best."""
     best = np.sort(score[highest(score, score, most)])[::-1]
     return best[every - 1 :: every]
 
 
 def clearing_price(offered: Sequence[Floats], most: int, every: int) -> float:
-    """The highest price at which offers stand for so many; the lowest where they do not."""
+    """Return the highest price at which offers stand for enough entries, or the lowest price."""
     ranked, enough = np.sort(np.concatenate(offered))[::-1], -(-most // every)
     return float(ranked[enough - 1]) if ranked.size >= enough else NO

@@ -1,4 +1,4 @@
-"""One micro-batch after the other, each of them once: the order of steps that makes a kill harmless.
+"""Commit each micro-batch exactly once: the order of steps that makes a kill harmless.
 
     read ─▶ for every evaluation that is due: intend ─▶ fetch ─▶ record ─▶ then: answer ─▶ write ─▶ commit
 
@@ -23,7 +23,7 @@ from freshkeeper.maintenance.journal.rows import JournalRows
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import Arrivals, Tabular
 from freshkeeper.maintenance.spark.enrichment.batch_store import Store
 from freshkeeper.maintenance.spark.enrichment.on_driver import OnDriver, Settings, Step
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 
 JOURNAL = "journal"
 """The journal in a state directory: what evaluations cost and did, one part per micro-batch."""
@@ -40,7 +40,7 @@ class Batches:
     """The query's state between micro-batches, in memory and on the disk."""
 
     store: Store
-    source: Once
+    source: RecordingFetcher
     begin: Begin
     write: Write
     _now: tuple[int, OnDriver] | None = None
@@ -48,8 +48,8 @@ class Batches:
     """evaluations since the last snapshot, and micro-batches that had none"""
 
     @classmethod
-    def of(cls, settings: Settings, source: Once, place: Path, begin: Begin, write: Write) -> Self:
-        """Of one query: its state in `place`, with a journal of what it did."""
+    def of(cls, settings: Settings, source: RecordingFetcher, place: Path, begin: Begin, write: Write) -> Self:
+        """Open the state of one query in `place`, with its journal."""
         rows = JournalRows("", settings.policy.name, 0, settings.case.value, settings.model.knowledge.value)
 
         def both(steps: Sequence[Step], batch: int) -> None:
@@ -64,7 +64,7 @@ class Batches:
         return cls(Store(place), source, begin, both)
 
     def process(self, batch: int, counts: Tabular) -> None:
-        """One micro-batch; nothing where it was committed before."""
+        """Process one micro-batch, unless it was committed before."""
         (last, evaluator), reached = self.committed(), self.source.reached
         if batch == last:
             return
@@ -76,7 +76,7 @@ class Batches:
         self._now = None  # until it is committed, what is in memory is of no use after an error
         self.source.begin(self.store.log(batch))
         arrivals = evaluator.arrive(counts, batch)
-        steps = evaluator.go_on(arrivals, reached)
+        steps = evaluator.advance(arrivals, reached)
         reached("answered")
         if steps:
             self.write(steps, batch)
@@ -94,7 +94,7 @@ class Batches:
         evaluator.tidy()
 
     def committed(self) -> tuple[int, OnDriver]:
-        """The last micro-batch that was, −1 at the very beginning, and what is known after it."""
+        """Return the last committed micro-batch (−1 at the very beginning) and the state after it."""
         if self._now is not None:
             return self._now
         last, known = self.store.load() or (-1, None)
@@ -103,5 +103,5 @@ class Batches:
         while isinstance(done := [None, *self.store.log(last + 1).read()][-1], Arrivals):
             last += 1
             self.source.begin(self.store.log(last), replay=True)
-            self._since += max(1, len(evaluator.go_on(done)))
+            self._since += max(1, len(evaluator.advance(done)))
         return last, evaluator

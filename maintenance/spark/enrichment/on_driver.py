@@ -27,7 +27,7 @@ from freshkeeper.maintenance.spark.enrichment.batch_arrivals import (
     here,
     keys_of,
 )
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 from freshkeeper.policies.base import NEVER, Case, Policy
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Warm:
-    """What the view holds at first: `edges` with the key columns and `sr`, `copies` with `sr` and `value`."""
+    """Initial contents of the view: `edges` with the key columns and `sr`, `copies` with `sr` and `value`."""
 
     edges: Tabular
     copies: Tabular
@@ -45,7 +45,7 @@ class Warm:
     """when the copies were fetched, in ms"""
 
     def fill(self, view: View, on: Sequence[str]) -> None:
-        """Into a view, in the order of the tables."""
+        """Load the contents into a view, in the order of the tables."""
         edges, copies = here(self.edges), here(self.copies)
         check_there("edges of a warm start", edges.column_names, [*on, "sr"])
         check_there("copies of a warm start", copies.column_names, ["sr", "value"])
@@ -66,7 +66,7 @@ class Warm:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything but the events, the source, and the places to write to."""
+    """Settings of an enrichment, without events, source and output."""
 
     policy: Policy
     budget: BudgetRule
@@ -77,8 +77,8 @@ class Settings:
     seed: int = 0
     warm: Warm | None = None
 
-    def manager(self, source: Once) -> Manager:
-        """A new one, that has learned nothing; answers are told by whoever wants them."""
+    def manager(self, source: RecordingFetcher) -> Manager:
+        """Return a new Manager that has learned nothing and collects no answers."""
         policy, model = copy.deepcopy((self.policy, self.model))
         return Manager(self.window, source, policy, self.budget, model, self.case, seed=self.seed, answers=False)
 
@@ -96,7 +96,7 @@ class Shape:
 
     @classmethod
     def of(cls, events: "StructType", on: Sequence[str], value: str) -> Self:
-        """With the key columns of events, and values of this type."""
+        """Return the schema of answers for these key columns and this type of values."""
         from pyspark.sql.pandas.types import to_arrow_type
 
         check_name("type of values", value, VALUES)
@@ -106,7 +106,7 @@ class Shape:
         return cls(on, pa.schema(columns))
 
     def table(self, k: int, join: Join, values: Callable[[Ids], pa.Array], named: Mapping[str, pa.Array]) -> pa.Table:
-        """The answers of one evaluation; `named` has columns of keys and entries by slot, `values` those of rows."""
+        """Return the answers of one evaluation; `named` has keys and entries by slot, `values` has the rows' values."""
         sn, sr = join.rows
         held, weight, fresh = join.refreshed[sr] != NEVER, join.weight, join.fresh
         if not held.all():
@@ -134,12 +134,12 @@ class Names:
     _made: dict[str, pa.Array] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type["Names"], tuple[object, object]]:
-        """Without what can be made again."""
+        """Pickle nothing that can be computed again."""
         return Names, (self.view, self.shape)
 
     @property
     def columns(self) -> dict[str, pa.Array]:
-        """As the view has them now."""
+        """Return the columns as the view has them now."""
         keys, entries = self.view.sns.keys, self.view.srs.keys
         if self._known != (keys, entries):
             on, schema = self.shape.on, self.shape.schema
@@ -151,7 +151,7 @@ class Names:
 
 
 class Step(NamedTuple):
-    """What one evaluation did and answered."""
+    """The record and the answers of one evaluation."""
 
     record: Record
     refreshes: Refreshes
@@ -167,33 +167,33 @@ class OnDriver:
     due: Due
     shape: Shape
     names: Names
-    source: Once = field(init=False)
+    source: RecordingFetcher = field(init=False)
     replayed: ClassVar[int] = 64
     """Evaluations that a restart may have to make again, or micro-batches without one; 0: a snapshot ends each."""
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
-        """Here they are wanted one by one."""
+        """Collect the counts of each key on the driver."""
         del batch
         return collected(counts, self.shape.on)
 
-    def go_on(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step]:
-        """The evaluations that are due with what arrived."""
+    def advance(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step]:
+        """Make the evaluations that are due after these arrivals."""
         self.due.take(arrivals)
         reached("read")
         return [self.evaluate(k, own) for k, own in self.due.evaluations()]
 
     def tidy(self) -> None:
-        """A micro-batch is committed: what no restart needs any more may go."""
+        """Drop what no restart needs after a micro-batch was committed."""
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
-        """With the elements that are new in it."""
+        """Evaluate once, with the elements that are new since the last evaluation."""
         decision = self.manager.decide(self.manager.window.instant(k), *self.slots(arrivals))
         decision = replace(decision, selection=self.source.decided(decision.now, decision.selection))
         evaluation = self.manager.conclude(decision, self.manager.fetch(decision))
         return Step(evaluation.record, evaluation.refreshes, self.answers(k, evaluation.join))
 
     def slots(self, arrivals: Sequence[Arrivals]) -> tuple[Ints, Ints]:
-        """Times and SNs; of elements of one key and pair of evaluations any time stands for all."""
+        """Return times and lookup keys; for elements of one key and one evaluation any time stands for all."""
         at, sns = [NO_INTS], [NO_INTS]
         for part in arrivals:
             codes, place = np.unique(part.codes, return_inverse=True)
@@ -203,7 +203,7 @@ class OnDriver:
         return np.concatenate(at), np.concatenate(sns)
 
     def answers(self, k: int, join: Join) -> pa.Table:
-        """Of an evaluation."""
+        """Return the answers of an evaluation."""
         return self.shape.table(k, join, partial(self._values, join), self.names.columns)
 
     def _values(self, join: Join, rows: Ids) -> pa.Array:
@@ -212,14 +212,14 @@ class OnDriver:
         return self.shape.written(held).take((np.cumsum(needed) - 1)[rows])
 
     @classmethod
-    def begun(cls, settings: Settings, source: Once, shape: Shape, *more: Any) -> Self:
+    def begun(cls, settings: Settings, source: RecordingFetcher, shape: Shape, *more: Any) -> Self:
         """Before the first micro-batch, with an empty view."""
         manager, due = settings.manager(source), Due(settings.window, settings.delay)
         return cls(manager, due, shape, Names(manager.view, shape), *more)
 
 
-def on_the_driver(settings: Settings, source: Once, shape: Shape, known: OnDriver | None) -> OnDriver:
-    """Evaluations by a Manager."""
+def on_the_driver(settings: Settings, source: RecordingFetcher, shape: Shape, known: OnDriver | None) -> OnDriver:
+    """Return an evaluator whose evaluations are made by a Manager."""
     evaluator = known or OnDriver.begun(settings, source, shape)
     if known is None and settings.warm is not None:
         settings.warm.fill(evaluator.manager.view, shape.on)
@@ -227,5 +227,5 @@ def on_the_driver(settings: Settings, source: Once, shape: Shape, known: OnDrive
 
 
 def text(value: object) -> str | None:
-    """As answers have it."""
+    """Return a value as answers have it."""
     return None if value is None else str(value)

@@ -37,7 +37,7 @@ from freshkeeper.maintenance.spark.enrichment import batch_arrivals, shard
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import HASH, Arrivals, Tabular, collected
 from freshkeeper.maintenance.spark.enrichment.candidates import Best, clearing_price
 from freshkeeper.maintenance.spark.enrichment.on_driver import OnDriver, Settings, Shape, Step, Warm, text
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 from freshkeeper.maintenance.spark.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.spark.enrichment.shard_files import found, lay, numbers, read_arrow, write_arrow
 from freshkeeper.policies import choose
@@ -77,11 +77,11 @@ class OnSpark(OnDriver):
     """where shards write the answers of a micro-batch"""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the world outside."""
+        """Pickle nothing that belongs to this process."""
         return vars(self) | {"spark": None, "staging": None}
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
-        """They stay on the cluster; to the driver come their sums, and the counts of keys that no shard has."""
+        """Keep the counts on the cluster; return their sums, and the counts of keys that no shard has."""
         assert isinstance(counts, DataFrame)
         place = self.plan.path("counts", batch)
         shutil.rmtree(place, ignore_errors=True)
@@ -130,7 +130,7 @@ class OnSpark(OnDriver):
         return Step(record, refreshes, None)
 
     def tidy(self) -> None:
-        """Logs, counts and snapshots that no restart will read."""
+        """Remove logs, counts and snapshots that no restart will read."""
         for folder, least in {"log": self.since, "counts": self.kept, "snapshots": self.base}.items():
             for path in (self.plan.place / folder).glob("*"):  # and what a kill left unfinished, behind a dot
                 if least is not None and int(path.name.lstrip(".").partition(".")[0]) < least:
@@ -144,30 +144,30 @@ class OnSpark(OnDriver):
         return self.staging / f"_{self.batch}"
 
     def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
-        """One job, with a task for each shard."""
+        """Run one job, with a task for each shard."""
         job = partial(shard.work_on, self.plan, self.manager.demand.k, self.since, self.base, work)
         shards = self.plan.shards
         return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
 
     def _price(self, most: int) -> float:
-        """From which score on entries leave their shards."""
+        """Return the score from which on entries leave their shards."""
         if most < 1 or self.plan.shards * most <= self.candidates:
             return NO
         every = -(-self.plan.shards * most // self.candidates)
         return clearing_price(self._run(partial(Shard.offers, most=most, every=every)), most, every)
 
-    def _asked(self, now: int) -> shard.Asked:
-        """What is believed at the beginning of an evaluation, before its own refreshes."""
+    def _asked(self, now: int) -> shard.EvaluationBeliefs:
+        """Return the beliefs at the beginning of an evaluation, before its own refreshes."""
         model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
         if not isinstance(model, Learned):
-            return shard.Asked(self.batch, None, NO_INTS, None)
+            return shard.EvaluationBeliefs(self.batch, None, NO_INTS, None)
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return shard.Asked(self.batch, model.rates(view.srs.width + 1), regular, told)
+        return shard.EvaluationBeliefs(self.batch, model.rates(view.srs.width + 1), regular, told)
 
     def _chosen(self, decision: Decision, rows: pa.Table, most: int) -> Selection:
-        """Of what shards have and what the driver has; an entry that both have counts as the better of the two."""
+        """Choose among the candidates of shards and driver; an entry that both have counts as the better of the two."""
         manager, policy, price, available = self.manager, self.plan.policy, self.plan.price, decision.budget.available
         sr, value = (rows[name].to_pylist() for name in ("sr", "value"))
         slots = np.concatenate([decision.srs, manager.view.hold(sr, value, numbers(rows, "refreshed_ms"))])
@@ -185,7 +185,7 @@ class OnSpark(OnDriver):
         return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
 
     def _came(self, before: Ints, kind: pa.DataType) -> pa.Table:
-        """What was stored, now or late, for the shards that have it."""
+        """Return the copies that were stored, in time or late, for the shards that have them."""
         view, known = self.manager.view, np.full(self.manager.view.srs.width, NEVER)
         known[: before.size] = before
         slots = np.flatnonzero((view.last_refresh != known) & (view.last_refresh != NEVER))
@@ -195,9 +195,9 @@ class OnSpark(OnDriver):
 
 
 def on_the_cluster(
-    settings: Settings, source: Once, shape: Shape, spark: SparkSession, graph: "OnCluster", staging: Path
+    settings: Settings, source: RecordingFetcher, shape: Shape, spark: SparkSession, graph: "OnCluster", staging: Path
 ) -> Callable[[OnDriver | None], OnDriver]:
-    """Evaluations as jobs over shards, which are where `graph` has them."""
+    """Return an evaluator whose evaluations are jobs over the shards of `graph`."""
     (ranked, warm), shared = _ranked(settings), Path(graph.shared).absolute()
     needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
     edges, copies = warm.frames(spark, shape, needs)
@@ -223,7 +223,7 @@ def on_the_cluster(
 
 
 def _ranked(settings: Settings) -> tuple[Ranked, Warm]:
-    """The policy, if it scores each SR by itself and what is asked for is known on the cluster; and what is there."""
+    """Return the policy and the fields it needs, if it scores each entry by itself from data on the cluster."""
     policy, model, warm = settings.policy, settings.model, settings.warm
     if not isinstance(policy, Ranked) or model.knowledge not in policy.ranks_under:
         raise ConfigError(

@@ -34,7 +34,7 @@ class Intent:
 
 
 @dataclass(eq=False)
-class Once:
+class RecordingFetcher:
     """The source as the manager sees it; `begin` names the log of the micro-batch that follows."""
 
     source: SourceLike
@@ -66,7 +66,7 @@ class Once:
         return self.fetcher.miss_price
 
     def begin(self, log: BatchLog, replay: bool = False) -> None:
-        """A micro-batch begins, perhaps not for the first time; a `replay` is of one that is done."""
+        """Begin a micro-batch, perhaps not for the first time; a `replay` repeats one that is committed."""
         self._log, self._replay = log, replay
         self._intents, self._deliveries = {}, {}
         now = 0
@@ -97,7 +97,7 @@ class Once:
         return self.fetcher.cost_at_most(order)
 
     def decided(self, now: int, selection: Selection) -> Selection:
-        """What is chosen at an instant; in a replay what was chosen then, by whatever version of the policy."""
+        """Return the selection of an instant; in a replay the recorded one, whatever the policy would choose now."""
         known = self._intents.get(now) if self._replay else None
         self._selection = selection if known is None or known.selection is None else known.selection
         return self._selection

@@ -1,4 +1,4 @@
-"""One shard of a graph on the cluster: its window, demand and copies as its log makes them, scored and joined in place.
+"""A shard of a graph on the cluster: window, demand and copies follow from its log, and are scored in place.
 
 A shard is a fold over a log: micro-batches' counts come, the window moves to an evaluation, copies come. Whoever holds
 it as of an earlier evaluation reads on; whoever has none begins with a snapshot, or with the files. So it may be in any
@@ -47,7 +47,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Plan:
-    """What does not change: how shards are scored, and the directory in which they are.
+    """Constants of an enrichment: how shards are scored, and the directory in which they are.
 
     It has the `graph` as it was laid, the `counts` of every micro-batch, a `log` of what evaluations asked of
     the shards and of what came into them by it, and `snapshots` of them.
@@ -67,13 +67,13 @@ class Plan:
     shape: Shape
 
     def path(self, kind: str, *names: object) -> Path:
-        """Of something there."""
+        """Return the path of a file of a shard."""
         return self.place / kind / ".".join(map(str, names))
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What an evaluation is about, and what the driver has learned of changes, by its slots of entries."""
+class EvaluationBeliefs:
+    """The instants of an evaluation, and the driver's beliefs about changes by entry slot."""
 
     batch: int
     """the last micro-batch that came before"""
@@ -85,18 +85,18 @@ class Asked:
 
 
 class ShardModel(Numbered):
-    """What a shard is told of changes: the schedules of its entries, or what the driver has learned of them."""
+    """A change model from the schedules of a shard's entries, or from the driver's beliefs."""
 
     def __init__(self, knowledge: Knowledge, entries: pa.Table) -> None:
         """`slot` has the slot of each entry on the driver, −1 of one that was never asked for again."""
         self.knowledge, self.slot = knowledge, np.full(entries.num_rows, -1, np.int32)
-        self.asked: Asked | None = None
+        self.asked: EvaluationBeliefs | None = None
         if SCHEDULE[0] in entries.column_names:
             check_schedule(*(numbers(entries, name) for name in SCHEDULE))
         self._entries = entries
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """Of all entries, or of some."""
+        """Return the beliefs of all entries, or of some."""
         rows, asked = np.arange(last_refresh.size) if slots is None else slots, self.asked
         if asked is None or asked.rates is None:
             interval, phase = (numbers(self._entries, name)[rows] for name in SCHEDULE)
@@ -113,7 +113,7 @@ class ShardModel(Numbered):
 
 @dataclass(eq=False)
 class Shard:
-    """As of evaluation `k`; `whole` when its copies are in as well."""
+    """Return the shard as of evaluation `k`, with or without the copies that this evaluation brought."""
 
     number: int
     plan: Plan
@@ -132,7 +132,7 @@ class Shard:
 
     @classmethod
     def of(cls, number: int, plan: Plan, since: int, base: int | None) -> "Shard":
-        """As of the snapshot after evaluation `base`, or as the files have it: before evaluation `since`."""
+        """Load the snapshot after evaluation `base`, or the files as laid out before evaluation `since`."""
         files = ShardFiles.read(plan.path("graph", number))
         model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
         size, values, batch = files.entries.num_rows, column(files.entries, "value"), -1
@@ -153,11 +153,11 @@ class Shard:
         return self.plan.window.instant(self.k)
 
     def move(self) -> None:
-        """To the next evaluation, with all copies that came at this one."""
+        """Advance to the next evaluation, with all copies that this one brought."""
         if not self.whole:
             self.take()
         self.k, self.whole, self._scored = self.k + 1, False, None
-        asked: Asked = pickle.loads(self.plan.path("log", self.k, "asked").read_bytes())
+        asked: EvaluationBeliefs = pickle.loads(self.plan.path("log", self.k, "asked").read_bytes())
         graph = self.view.graph
         for batch in range(self.batch + 1, asked.batch + 1):
             for path in sorted(self.plan.path("counts", batch).glob("*.arrow")):
@@ -166,7 +166,7 @@ class Shard:
         self.model.asked, self.batch = asked, asked.batch
 
     def take(self) -> None:
-        """The copies that its evaluation brought."""
+        """Take in the copies that the evaluation brought."""
         came = read_arrow(self.plan.path("log", self.k, "came"))
         rows = pc.fill_null(pc.index_in(column(self.files.entries, "sr"), column(came, "sr")), -1).to_numpy()
         entry, place = np.flatnonzero(rows >= 0), np.arange(len(self.values))
@@ -179,7 +179,7 @@ class Shard:
         self.whole, self._scored = True, None
 
     def best(self, most: int, price: float) -> Best:
-        """What the policy would take first, of what is worth the price."""
+        """Return the entries that the policy would take first, among those worth the price."""
         rows, round, score = self._score()
         tie = np.random.default_rng([self.plan.seed, self.number, self.k % 2**32]).random(rows.size)
         chosen = highest(score, tie, most, price)
@@ -191,7 +191,7 @@ class Shard:
         return Best(best, np.array([round.candidates.sum(), round.stale_candidates.sum()]))
 
     def offers(self, most: int, every: int) -> Floats:
-        """What it has for a price that all shards have in common."""
+        """Return the shard's offer for a price that is common to all shards."""
         return offers(self._score()[2], most, every)
 
     def answer(self, place: Path, save: bool) -> Floats:

@@ -30,7 +30,7 @@ NAMES = ("entries", "keys", "start", "edges")
 
 @dataclass(frozen=True, eq=False)
 class ShardFiles:
-    """What a shard is at first, and stays but for the copies."""
+    """The parts of a shard that stay the same, and its initial copies."""
 
     entries: pa.Table
     """sr, value, and what the knowledge needs"""
@@ -42,12 +42,12 @@ class ShardFiles:
 
     @classmethod
     def read(cls, place: Path) -> "ShardFiles":
-        """As far as somebody looks at it."""
+        """Map the files of a shard into memory."""
         entries, keys, start, edges = (read_arrow(place / f"{name}.arrow") for name in NAMES)
         return cls(entries, keys, numbers(start, "start"), numbers(edges, "sr").astype(np.int32, copy=False))
 
     def write(self, place: Path) -> None:
-        """Under the names that `read` knows."""
+        """Write the tables under the names that `read` looks for."""
         start, edges = pa.table({"start": self.start}), pa.table({"sr": self.neighbours})
         for name, table in zip(NAMES, (self.entries, self.keys, start, edges), strict=True):
             write_arrow(table, place / f"{name}.arrow")
@@ -60,7 +60,7 @@ class ShardFiles:
 
 
 def lay(edges: "DataFrame", copies: "DataFrame", shape: Shape, shards: int, place: Path) -> tuple[int, int]:
-    """One job that writes all shards, a file of all hashes of keys; how many edges and keys there are.
+    """Write all shards and the hashes of all keys in one job; return the numbers of edges and keys.
 
     An edge to what has no copy is none.
     """
@@ -78,7 +78,7 @@ def lay(edges: "DataFrame", copies: "DataFrame", shape: Shape, shards: int, plac
 
 
 def found(wanted: Ints | Ids, there: Ints) -> tuple[Ints, Bools]:
-    """Where each is among numbers that ascend, and whether it is."""
+    """Return the position of each value among ascending numbers, and whether it is there."""
     if not there.size:
         return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
     place = np.minimum(np.searchsorted(there, wanted), there.size - 1)
@@ -86,7 +86,7 @@ def found(wanted: Ints | Ids, there: Ints) -> tuple[Ints, Bools]:
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one chunk."""
     return table[name].combine_chunks() if table[name].num_chunks != 1 else table[name].chunk(0)
 
 
@@ -96,13 +96,13 @@ def numbers(table: pa.Table, name: str) -> Ints:
 
 
 def write_arrow(table: pa.Table, path: Path, durable: bool = False) -> None:
-    """There whole or not at all; processes that try the same do not meet."""
+    """Write a table atomically; processes that write the same file do not collide."""
     with atomic_file(path, mark=uuid4().hex, durable=durable) as file, ipc.new_file(str(file), table.schema) as out:
         out.write_table(table.combine_chunks())
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """A table that somebody wrote, mapped into memory."""
+    """Map a table into memory."""
     return ipc.open_file(pa.memory_map(str(path))).read_all()
 
 

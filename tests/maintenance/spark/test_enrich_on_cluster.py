@@ -25,7 +25,7 @@ from freshkeeper.maintenance.spark.enrich import OnCluster, Warm
 from freshkeeper.maintenance.spark.enrichment import candidates, on_executors
 from freshkeeper.maintenance.spark.enrichment.micro_batches import Batches
 from freshkeeper.maintenance.spark.enrichment.on_driver import Settings, Shape, Step
-from freshkeeper.maintenance.spark.enrichment.once import Once
+from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
 from freshkeeper.policies.plan import Plan
 from freshkeeper.policies.random import Random
 from freshkeeper.policies.ranked import NO, Ranked
@@ -61,7 +61,7 @@ class Lives:
 
     def start(self, shards: int) -> None:
         graph = OnCluster(str(self.place / "shared"), shards, self.candidates)
-        source = Once(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
+        source = RecordingFetcher(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
         shape = Shape.of(StructType().add("topic", "string"), ["topic"], self.value)
         begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
         self.query = Batches.of(self.settings, source, self.place / "state", begin, self.write)

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
 )
 from freshkeeper.maintenance.fetching.fetcher import deliver
 from freshkeeper.maintenance.spark.enrichment.batch_store import BatchLog
-from freshkeeper.maintenance.spark.enrichment.once import LOST, Once
+from freshkeeper.maintenance.spark.enrichment.once import LOST, RecordingFetcher
 
 
 class Remote:
@@ -42,8 +42,8 @@ class Remote:
         return Delivery([Copy(1) for _ in order.keys], [Expanded(spent=1.0) for _ in order.sns], 2.0, 2, late)
 
 
-def started(source: Remote | Endpoint, path: Path) -> Once:
-    once = Once(source, lambda _: None)
+def started(source: Remote | Endpoint, path: Path) -> RecordingFetcher:
+    once = RecordingFetcher(source, lambda _: None)
     once.begin(BatchLog(path))
     return once
 

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.spark.enrichment import shard
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
 from freshkeeper.maintenance.spark.enrichment.candidates import Best
 from freshkeeper.maintenance.spark.enrichment.on_driver import Shape
-from freshkeeper.maintenance.spark.enrichment.shard import Asked, Plan, Shard, ShardModel, work_on
+from freshkeeper.maintenance.spark.enrichment.shard import EvaluationBeliefs, Plan, Shard, ShardModel, work_on
 from freshkeeper.maintenance.spark.enrichment.shard_files import ShardFiles, write_arrow
 from freshkeeper.policies.base import Knowledge
 from freshkeeper.policies.gain import Gain
@@ -43,7 +43,7 @@ def arrive(plan: Plan, batch: int, at: int) -> None:
 
 
 def ask(plan: Plan, k: int, batch: int) -> None:
-    asked = Asked(batch, np.array([0.001]), np.empty(0, np.int64), None)
+    asked = EvaluationBeliefs(batch, np.array([0.001]), np.empty(0, np.int64), None)
     plan.path("log", k, "asked").parent.mkdir(exist_ok=True)
     plan.path("log", k, "asked").write_bytes(pickle.dumps(asked))
 
