@@ -54,7 +54,7 @@ class KeyBackoff:
     """an order, and the key that it may ask for though it is in back-off"""
 
     def __bool__(self) -> bool:
-        """Whether any key has failed; if none has, there is nothing to look up."""
+        """Return whether any key has failed; if none has, there is nothing to look up."""
         return bool(self._failures)
 
     def begin_order(self) -> None:
@@ -102,8 +102,8 @@ class KeyBackoff:
         if len(entries) > 1:
             # Which key is to blame is not known yet: all of them may be asked for at once, in halves.
             self._failures |= dict.fromkeys(entries, KeyFailures(len(entries) // 2, until=self.order))
-        for entry in entries if len(entries) == 1 else ():
-            self._note(entry, 1)
+        else:
+            self._note(entries[0], 1)
 
     def key_failed(self, entry: EntryId) -> None:
         """Note that a key failed in a request that was answered: it harms no other, so it needs no request alone."""

@@ -21,38 +21,38 @@ class Breaker:
     """since when a probe is under way; one that nobody hears of again is over after a cool-down"""
 
     def room(self, now: float) -> float:
-        """How many requests it lets through."""
+        """Return how many requests may pass."""
         if self.opened is None:
             return math.inf
         return 1 if self.wait(now) == 0 else 0
 
     def wait(self, now: float) -> float:
-        """Seconds until it lets one through."""
+        """Return the seconds until one request may pass."""
         since = self.opened if self.probing is None else self.probing
         if since is None or since > now:  # later than now: written by a clock that was wrong
             return 0.0
         return max(0.0, since + self.cool_down - now)
 
     def take(self, now: float) -> None:
-        """A request goes through; where the breaker is open it is the probe."""
+        """Let a request pass; if the breaker is open, the request is the probe."""
         self.probing = None if self.opened is None else now
 
     def succeeded(self) -> None:
-        """Close it: the failures before are forgotten."""
+        """Close the breaker and forget the failures."""
         self.failed, self.opened, self.probing = 0, None, None
 
     def failed_once(self, now: float) -> None:
-        """One failure more; a probe that fails opens it anew."""
+        """Count a failure; a probe that fails opens the breaker again."""
         self.failed += 1
         if self.probing is not None or (self.opened is None and self.failed >= self.failures):
             self.opened = now
         self.probing = None
 
     def state(self, add: float = 0.0) -> dict[str, Any]:
-        """Failures in a row, and since when it is open, by a clock that is so far ahead."""
+        """Return the state to save; times are shifted by `add` seconds to another clock."""
         return {"failed": self.failed, "opened": None if self.opened is None else self.opened + add}
 
     def restore(self, state: Mapping[str, Any], add: float = 0.0) -> None:
-        """As an earlier run left it, by a clock that this one is so far ahead of."""
+        """Resume with the state of an earlier run; its times are shifted by `add` seconds to this clock."""
         opened = state.get("opened")
         self.failed, self.opened = int(state.get("failed", 0)), None if opened is None else opened + add

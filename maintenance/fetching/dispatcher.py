@@ -37,7 +37,7 @@ Fetch = Callable[[FetchRequest], FetchReply]
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """How requests are sent to a source; times in seconds."""
+    """Concurrency, time limits and retries of the requests to a source; times in seconds."""
 
     concurrency: int = 8
     timeout: float = 10.0
@@ -71,12 +71,12 @@ class Dispatcher:
 
     @property
     def deadline(self) -> float:
-        """How many seconds requests may take together."""
+        """Return the seconds that the requests of one order may take."""
         return self.options.deadline
 
     @property
     def busy(self) -> int:
-        """How many requests keep a thread beyond their deadline."""
+        """Return how many requests keep a thread beyond their deadline."""
         with self._lock:
             self._overdue = [one for one in self._overdue if not one.done()]
             return len(self._overdue)
@@ -137,7 +137,7 @@ class Dispatcher:
 
 @dataclass(eq=False)
 class _Batch:
-    """What the requests of one order share: the time, and the retries that its allowance pays for."""
+    """State that the requests of one order share: the time, and the retries that its allowance pays for."""
 
     until: float
     spare: float
@@ -146,7 +146,7 @@ class _Batch:
 
 @dataclass(eq=False)
 class Attempts:
-    """One request: attempts until there is a reply, or none more is worth it."""
+    """A request that a thread attempts until there is a reply or another attempt makes no sense."""
 
     dispatcher: Dispatcher
     batch: _Batch

@@ -1,8 +1,8 @@
-"""The seam to a source: fetch SRs by key, or all that belongs to an SN; say what it cost and what failed.
+"""Orders to sources and their deliveries: keys, copies, prices, errors.
 
-An endpoint never raises for a key that fails: it says so in the result, and the request is paid for all the same.
-A simple source has `fetch` and `expand`. A remote one takes everything an evaluation wants in one order, because it
-sends at once what may be under way at once, has limits of its own, and may answer when the evaluation is over.
+A key that fails has its error in the delivery and is paid for; nothing is raised. Simple sources have `fetch` and
+`expand` (`Endpoint`). A `Remote` source carries out whole orders itself, because it sends several requests at once, has
+limits of its own, and may answer when the evaluation is over.
 """
 
 import logging
@@ -18,17 +18,17 @@ from freshkeeper.maintenance.base.times import UNKNOWN
 LOGGER = logging.getLogger("freshkeeper")
 LONGEST_ERROR = 240
 NO_FAILURE = (InputError, StoppedError)
-"""of a source: that the input is wrong, or that the run is to stop, passes through whoever asks one"""
+"""Exceptions that are raised through every caller: the input is wrong, or the run is to stop."""
 PENDING = "pending: the answer is late"
-"""The error of what was sent and is not there by the deadline: what comes of it is told later."""
+"""The error of a request that was sent and has no reply by the deadline; the reply is delivered late."""
 Key = Hashable
 EntryId: TypeAlias = tuple[Kind, Key]
-"""A lookup key that is missing, or a cached entry, or the edges of a lookup key: what a source is asked for."""
+"""What a source is asked for: a cached entry, a lookup key that is missing, or the edges of a lookup key."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a source charges, in cost units, and how many keys a request holds.
+    """The price of requests to a source, in cost units, and the keys that a request may hold.
 
     >>> from freshkeeper import Price
     >>> Price(per_request=1, per_key=0.1, batch=10).of(25)
@@ -49,21 +49,21 @@ class Price:
 
     @property
     def each(self) -> float:
-        """What a key costs where requests are full."""
+        """Return the price of a key in a full request."""
         return self.pages * self.per_request / self.batch + self.per_key
 
     def of(self, keys: int) -> float:
-        """What so many keys cost, in as few requests as hold them."""
+        """Return the price of some keys, in as few requests as hold them."""
         return self.paid(-(-keys // self.batch) * self.pages, keys)
 
     def paid(self, requests: int, keys: int) -> float:
-        """What so many requests cost that hold so many keys together; 3 at 0.1 cost 0.3, as on paper."""
+        """Return the price of some requests that hold some keys together, rounded so that 3 at 0.1 are 0.3."""
         return round(requests * self.per_request + keys * self.per_key, 9)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One SR as the source has it now; a copy without an error is good.
+    """A cached entry as the source has it now; a copy without an error is good.
 
     >>> from freshkeeper import Copy
     >>> Copy(10, modified=900).value, Copy(error="503 Service Unavailable").error
@@ -78,7 +78,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What came of fetching some SRs: a copy for each key, in the order asked, and what it cost.
+    """The result of fetching some cached entries: a copy for each key in their order, and the cost.
 
     >>> from freshkeeper import Copy, Fetched
     >>> Fetched([Copy(10), Copy(20)], spent=1.0, requests=1).copies[1].value
@@ -92,7 +92,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Expanded:
-    """What came of fetching an SN: its SRs with their copies; `error` where that failed.
+    """The result of fetching a lookup key: its cached entries with their copies, or an error.
 
     >>> from freshkeeper import Copy, Expanded
     >>> list(Expanded({"ann": Copy(10), "bob": Copy(20)}, spent=1.0, requests=1).copies)
@@ -109,7 +109,8 @@ class Expanded:
 
 @dataclass(frozen=True)
 class Order:
-    """What an evaluation wants of a source: SRs to refresh, SNs to expand, and what it may cost, retries included.
+    """The keys that an evaluation wants of a source: cached entries to refresh, lookup keys to expand; and an
+    allowance.
 
     >>> from freshkeeper import Order
     >>> Order(now=1000, keys=["ann", "bob"], allowance=2.0).sns
@@ -126,7 +127,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Late:
-    """What an earlier evaluation had asked for, and had paid."""
+    """A reply to an earlier evaluation, which paid for it."""
 
     key: Key
     outcome: Copy | Expanded
@@ -136,7 +137,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What came of an order: a copy for each key, an expansion for each SN, what it cost, and what came late.
+    """The result of an order: a copy for each key, an expansion for each lookup key, the cost, and late replies.
 
     >>> from freshkeeper import Copy, Delivery
     >>> Delivery([Copy(10), Copy(20)], [], spent=1.0, requests=1).shares[0]
@@ -163,15 +164,15 @@ class Delivery:
 
 
 class Endpoint(Protocol):
-    """One source of background data."""
+    """A source of background data."""
 
     price: Price
 
     def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
-        """The present copies of these SRs."""
+        """Return the present copies of these cached entries."""
 
     def expand(self, sn: Key, now: int) -> Expanded:
-        """The SRs that belong to an SN, with their present copies."""
+        """Return the cached entries of a lookup key with their present copies."""
 
 
 @runtime_checkable
@@ -181,19 +182,19 @@ class Remote(Protocol):
     price: Price
 
     def room(self, now: int) -> float:
-        """The cost units that it would take now: what rate limits leave, nothing while it is known to be down."""
+        """Return the cost units that the source takes now: what rate limits leave, nothing while it is down."""
 
     def deliver(self, order: Order) -> Delivery:
-        """Do what can be done within the order's allowance and the evaluation's deadline."""
+        """Carry out an order within its allowance and the evaluation's deadline."""
 
 
 def failure(error: Exception) -> str:
-    """An exception as the error of a key, for people; and with its traceback in the log, for who wrote the source."""
+    """Return an exception as the error of a key, and log it with its traceback for the author of the source."""
     where = None if isinstance(error, EndpointError) else error
     LOGGER.warning("a source raised %s: %s", type(error).__name__, error, exc_info=where)
     return error_text(error)
 
 
 def error_text(error: BaseException) -> str:
-    """An exception in one line that is not endless."""
+    """Return an exception as one line of limited length."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_ERROR]

@@ -25,7 +25,7 @@ class InlineExecutor:
         return math.inf
 
     def reserve(self, requests: int) -> None:
-        """Nothing is limited, so nothing needs to be kept."""
+        """Do nothing: requests are not limited."""
 
     def send(
         self, fetch: Callable[[FetchRequest], Any], requests: Sequence[FetchRequest], tries: float, until: float
@@ -37,7 +37,7 @@ class InlineExecutor:
         return sent
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
-        """All replies are there when `send` returns."""
+        """Do nothing: all replies are there when `send` returns."""
 
 
 Submit = Callable[[Callable[[FetchRequest], Any], FetchRequest], "Future[Any]"]
@@ -82,7 +82,7 @@ class SubmittingExecutor:
         return math.inf
 
     def reserve(self, requests: int) -> None:
-        """Nothing is limited, so nothing needs to be kept."""
+        pass
 
     def send(
         self, fetch: Callable[[FetchRequest], Any], requests: Sequence[FetchRequest], tries: float, until: float

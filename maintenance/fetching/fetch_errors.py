@@ -1,6 +1,6 @@
-"""Why a try to ask a source failed, in kinds that can be counted, and what may be done about it.
+"""Errors of requests, in kinds that can be counted.
 
-An error is one line that begins with its kind: `timeout: no answer within 2 s`. What begins otherwise is `other`.
+An error is one line that begins with its kind: `timeout: no answer within 2 s`. Any other beginning counts as `other`.
 """
 
 from freshkeeper.maintenance.base.errors import EndpointError
@@ -19,13 +19,13 @@ KINDS = (
 
 
 def kind_of(error: str) -> str:
-    """The kind that an error begins with."""
+    """Return the kind that an error begins with."""
     kind = error.partition(":")[0]
     return kind if kind in KINDS else "other"
 
 
 class FetchError(EndpointError):
-    """A try that gave no answer."""
+    """An attempt without an answer."""
 
     def __init__(
         self, text: str, again: bool = False, wait: float | None = None, refused: bool = False, keys: bool = False
@@ -40,11 +40,11 @@ class FetchError(EndpointError):
 
 
 def unreadable(error: BaseException) -> str:
-    """What is told of an answer that nobody knew how to read."""
+    """Return the error for an answer that no parser takes."""
     if isinstance(error, EndpointError):
         return str(error)
     return f"malformed: the answer cannot be read: {type(error).__name__}: {error}"
 
 
 class NotSentError(EndpointError):
-    """Nothing was sent, and nothing is to be paid: budget, limits or time did not allow it."""
+    """Raised when nothing was sent and nothing is to be paid: budget, limits or time did not allow it."""

@@ -15,7 +15,7 @@ Pending: TypeAlias = Generator[IsReady | None, None, T]
 
 
 class FetchJob(Protocol):
-    """What one instant fetches from one source, for all queries that need it."""
+    """The fetches of one instant from one source, for all queries that need them."""
 
     failure: Exception | None
     """why there is no result; whoever needs the result raises it"""

@@ -25,12 +25,12 @@ class Fetcher(Protocol):
 
     @property
     def price(self) -> Price:
-        """What a request for cached entries costs."""
+        """Return the price of cached entries."""
         ...
 
     @property
     def miss_price(self) -> Price:
-        """What a request for lookup keys costs."""
+        """Return the price of lookup keys."""
         ...
 
     def capacity(self, now: int) -> float:
@@ -73,7 +73,7 @@ class RemoteFetcher:
         return self.remote.room(now)
 
     def reserve_capacity(self, cost: float) -> None:
-        """The source knows of orders only when they come."""
+        """Do nothing: the source learns of an order when it comes."""
 
     def keys_in_backoff(self) -> Iterable[EntryId]:
         """Return what the source says in a method of this name, which it need not have."""

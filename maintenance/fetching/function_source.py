@@ -115,7 +115,7 @@ class AsyncFunctionSource(FunctionSource):
 
 
 def _states_cost(source: Any) -> bool:
-    """Whether a source says what its requests cost: `fetch` then returns `Fetched` and takes any number of keys."""
+    """Return whether a source states its costs: `fetch` returns `Fetched` and takes any number of keys."""
     if not all(hasattr(source, name) for name in ("price", "fetch", "expand")):
         return False
     try:
@@ -154,20 +154,20 @@ def _with_instant(function: Callable[..., Any], most: int) -> Callable[..., Any]
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin that does not tell
-        return _without_now(function, most)
+        return _without_instant(function, most)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(positional) >= most:
         wanted = [p for p in positional if p.default is p.empty]
         if len(wanted) >= most or any(p.name == "now" for p in positional):
             return function
-    return _without_now(function, most)
+    return _without_instant(function, most)
 
 
-def _without_now(function: Callable[..., Any], most: int) -> Callable[..., Any]:
-    return partial(_called, function, most)
+def _without_instant(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    return partial(_call_first, function, most)
 
 
-def _called(function: Callable[..., Any], most: int, *arguments: object) -> Any:
+def _call_first(function: Callable[..., Any], most: int, *arguments: object) -> Any:
     return function(*arguments[: most - 1])
 
 

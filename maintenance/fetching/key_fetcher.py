@@ -86,7 +86,6 @@ class KeyFetcher(Generic[S]):
 
     @property
     def miss_price(self) -> Price:
-        """What fetching lookup keys costs."""
         return self.price_of_misses or self.price
 
     def capacity(self, now: int) -> float:
@@ -104,14 +103,12 @@ class KeyFetcher(Generic[S]):
             self.executor.reserve(self._reserved)
 
     def keys_in_backoff(self) -> Iterable[EntryId]:
-        """Return the keys that the next order would leave out because they failed not long ago."""
         if not self.backoff:
             return ()
         with self._lock:
             return list(self.backoff.keys_in_backoff())
 
     def cost_at_most(self, order: Order) -> float:
-        """Return the most that an order may have cost of which nobody knows what came."""
         may_retry = self.price.batch > 1 or not isinstance(self.executor, InlineExecutor)
         if may_retry and not self.unlimited_batch and order.allowance < math.inf:
             return order.allowance
@@ -122,7 +119,7 @@ class KeyFetcher(Generic[S]):
         return entry in self._in_flight
 
     def deliver(self, order: Order) -> Delivery:
-        """Carry out an order and wait for it."""
+        """Carry out an order, waiting for its requests."""
         return run_until_complete(self.carry_out(order))
 
     def carry_out(self, order: Order) -> Pending[Delivery]:
@@ -245,7 +242,8 @@ class KeyFetcher(Generic[S]):
         """Return why a key is not sent now, though it is wanted."""
         if entry in self._in_flight:
             return IN_FLIGHT
-        if self.backoff and (orders := self.backoff.orders_left(entry)):
+        orders = self.backoff.orders_left(entry)
+        if orders:
             return f"not sent: the source refused it, so it is asked for again after {orders} evaluations"
         return None if self.problem is None else self.problem(entry[1])
 
@@ -328,7 +326,7 @@ class Arrival:
 
 @dataclass(eq=False)
 class Bill:
-    """What an order has cost so far, and how much more its allowance pays for."""
+    """The cost of an order so far, and the requests that its allowance still pays for."""
 
     price: Price
     allowance: float
@@ -343,7 +341,7 @@ class Bill:
 
     @property
     def spent(self) -> float:
-        """What was sent costs, in cost units."""
+        """Return the cost of everything that was sent, in cost units."""
         return self._cost(self._priced_requests, self._priced_keys)
 
     def add(self, request: FetchRequest, reply: FetchReply) -> None:

@@ -20,7 +20,7 @@ _WRITTEN = re.compile(r"\s*(\d{1,12})\s*/\s*(\d{0,12})\s*([a-z]+)\s*", re.IGNORE
 
 @dataclass(frozen=True)
 class Rate:
-    """So many requests in so many seconds."""
+    """A number of requests in a period."""
 
     requests: int
     period: float
@@ -28,7 +28,7 @@ class Rate:
 
     @classmethod
     def of(cls, written: str) -> "Rate":
-        """From text: 10/s, 300/15min, 1000/day."""
+        """Read a rate from text: 10/s, 300/15min, 1000/day."""
         found = _WRITTEN.fullmatch(written)
         try:
             period = to_ms(f"{found[2] or 1}{found[3]}") / 1000 if found else 0.0
@@ -41,18 +41,18 @@ class Rate:
 
 @dataclass(eq=False)
 class Limit:
-    """What was sent under one rate."""
+    """The requests that were sent under one rate."""
 
     rate: Rate
     sent: deque[tuple[float, int]] = field(default_factory=deque)
     """grains, oldest first: the time that stands for them, and how many"""
 
     def free(self, now: float) -> int:
-        """How many requests it takes now."""
+        """Return how many requests may be sent now."""
         return max(0, self.rate.requests - sum(count for _, count in self._within(now)))
 
     def wait(self, now: float) -> float:
-        """Seconds until it takes one more."""
+        """Return the seconds until one more request may be sent."""
         if self.free(now):
             return 0.0
         within = self._within(now)
@@ -73,14 +73,14 @@ class Limit:
         self.sent.append((at, count + 1))
 
     def _within(self, now: float) -> list[tuple[float, int]]:
-        """What counts now; what lies a period ahead was written by a clock that was wrong."""
+        """Return the grains that count now; those a period ahead were written by a clock that was wrong."""
         since, until = now - self.rate.period, now + self.rate.period
         return [(at, count) for at, count in self.sent if since < at < until]
 
     def state(self, add: float = 0.0) -> list[list[float]]:
-        """The grains, by a clock that is so far ahead."""
+        """Return the grains; times are shifted by `add` seconds to another clock."""
         return [[at + add, count] for at, count in self.sent]
 
     def restore(self, grains: Sequence[Sequence[float]], add: float = 0.0) -> None:
-        """The grains of an earlier run, by a clock that this one is so far ahead of."""
+        """Resume with the grains of an earlier run; times are shifted by `add` seconds to this clock."""
         self.sent = deque((float(at) + add, int(count)) for at, count in grains)

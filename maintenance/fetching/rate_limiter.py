@@ -1,7 +1,7 @@
-"""What every request to a source must pass: rate limits, the source's own Retry-After, the circuit breaker.
+"""Limits that every request to a source passes: rate limits, the source's own Retry-After, the circuit breaker.
 
-It counts on a clock that nobody sets. What it keeps over a restart is in wall clock time, and what lies in the future
-then was written by a clock that was wrong.
+Times are those of a monotonic clock. The state that survives a restart is in wall clock time; a time in the future was
+written by a clock that was wrong.
 """
 
 import logging
@@ -39,7 +39,7 @@ class RateLimiter:
         self._ahead = self.wall() - self.clock()
 
     def room(self, patience: float = 0.0) -> float:
-        """How many requests may be sent now, or within so many seconds."""
+        """Return how many requests may be sent now, or within `patience` seconds."""
         with self._lock:
             now = self.clock()
             if self._pause(now) > patience:
@@ -47,7 +47,7 @@ class RateLimiter:
             return min([self.breaker.room(now), *(limit.free(now + patience) for limit in self.limits)])
 
     def take(self) -> bool:
-        """Send one now, if that may be."""
+        """Count a request as sent, if one may be sent now; return whether it may."""
         with self._lock:
             now = self.clock()
             if self._wait(now) > 0:
@@ -59,17 +59,17 @@ class RateLimiter:
             return True
 
     def wait(self) -> float:
-        """Seconds until the next one may be sent."""
+        """Return the seconds until the next request may be sent."""
         with self._lock:
             return self._wait(self.clock())
 
     def succeeded(self) -> None:
-        """A request was answered."""
+        """Note that a request was answered."""
         with self._lock:
             self.breaker.succeeded()
 
     def failed(self, wait: float | None = None) -> None:
-        """A request failed; a source that says how long to wait is not down."""
+        """Note that a request failed; a source that says how long to wait is not down."""
         with self._lock:
             now = self.clock()
             if wait is None:
@@ -79,7 +79,7 @@ class RateLimiter:
                 self.paused = now, now + max(wait, self._pause(now))
 
     def why(self) -> str:
-        """Why nothing is sent, for people."""
+        """Return in words why nothing may be sent."""
         with self._lock:
             now = self.clock()
             if (pause := self._pause(now)) > 0:
@@ -89,7 +89,7 @@ class RateLimiter:
             return "the rate limit is reached"
 
     def state(self, ahead: int = 0) -> dict[str, Any]:
-        """What must survive a restart, with so many requests more that may be sent."""
+        """Return what survives a restart, with `ahead` requests more that may have been sent by then."""
         with self._lock:
             add = self._wall_ahead()
             more = [[self.clock() + add, ahead]] if ahead else []
@@ -98,7 +98,7 @@ class RateLimiter:
             return {"limits": limits, "paused": paused, "breaker": self.breaker.state(add)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from an earlier run; limits are found by how they are written."""
+        """Resume with the state of an earlier run; limits are found by how they are written."""
         with self._lock:
             less = -self._wall_ahead()
             for limit in self.limits:
@@ -107,7 +107,7 @@ class RateLimiter:
             self.breaker.restore(state.get("breaker", {}), less)
 
     def _restored(self, paused: Sequence[float] | float | None, less: float) -> tuple[float, float] | None:
-        """A pause that was saved, no longer than it was then; earlier versions saved its end alone."""
+        """Return a pause that was saved, no longer than it was then; earlier versions saved its end alone."""
         if not paused:
             return None
         now = self.clock()
@@ -118,7 +118,7 @@ class RateLimiter:
         return since - back, min(until - back, now + LONGEST_WAIT)
 
     def _wall_ahead(self) -> float:
-        """The same as long as nobody sets the wall clock, so that a state that does not change looks the same."""
+        """Return how far the wall clock is ahead; constant until it is set, so that an unchanged state stays equal."""
         ahead = self.wall() - self.clock()
         if abs(ahead - self._ahead) > SET:
             if ahead < self._ahead:
@@ -127,7 +127,7 @@ class RateLimiter:
         return self._ahead
 
     def _pause(self, now: float) -> float:
-        """Seconds that are left of a pause."""
+        """Return the seconds that are left of a pause."""
         since, until = self.paused or (now, now)
         return until - now if since <= now < until else 0.0
 

@@ -1,4 +1,4 @@
-"""One request to a source, and its reply: the seam that every kind of source implements.
+"""Requests to a source and their replies: the seam that every kind of source implements.
 
 A source has one method, `fetch(request)`, from a request for a few keys to a reply with one outcome per key. When
 requests are sent, how often and at what cost is the business of `KeyFetcher` and its executor.
@@ -20,7 +20,7 @@ Outcomes: TypeAlias = Sequence[Outcome] | Callable[[], Sequence[Outcome]]
 
 @dataclass(frozen=True)
 class Deadline:
-    """How long one attempt may take, and who allows it to be sent."""
+    """The time that one attempt has, and the permission to send it."""
 
     until: float = math.inf
     """by the executor's clock, in seconds"""
@@ -33,7 +33,7 @@ NO_DEADLINE = Deadline()
 
 @dataclass(eq=False, slots=True)
 class FetchRequest:
-    """One request: some keys of one kind, wanted for one instant."""
+    """A request for some keys of one kind, for one instant."""
 
     kind: Kind
     keys: Sequence[Key]
@@ -115,7 +115,7 @@ class Executor(Protocol):
 
     @property
     def deadline(self) -> float:
-        """How many seconds the requests of one `send` may take together."""
+        """Return the seconds that the requests of one `send` may take together."""
         ...
 
     def capacity(self) -> float:

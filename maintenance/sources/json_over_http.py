@@ -76,7 +76,7 @@ class JsonOverHttp:
         """One GET; an unchanged document need not be sent again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", **self.validators.headers(url)}
         headers |= self.credentials.headers
-        return self.validators.whole(url, self.pool.exchange(Call("GET", url, headers), deadline))
+        return self.validators.complete(url, self.pool.exchange(Call("GET", url, headers), deadline))
 
 
 @dataclass(eq=False)

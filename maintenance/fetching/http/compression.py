@@ -1,4 +1,4 @@
-"""Answers that come compressed, undone piece by piece and never beyond what is wanted, so that none grows over us."""
+"""Decompression of response bodies, piece by piece and up to a limit, so that none fills the memory."""
 
 import zlib
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ RAW = -15
 
 @dataclass(eq=False)
 class Unpacker:
-    """Undoes one Content-Encoding, chunk by chunk."""
+    """Decompresses one Content-Encoding, chunk by chunk."""
 
     coding: str
     _inner: Any = field(init=False, default=None)
@@ -26,7 +26,7 @@ class Unpacker:
             raise FetchError(f"malformed: the answer is encoded as {self.coding[:40]!r}, not as {ACCEPTED}")
 
     def unpack(self, chunk: bytes, most: int) -> bytes:
-        """What a chunk holds, so many bytes of it at most."""
+        """Decompress a chunk, at most `most` bytes of it."""
         if self.coding not in FORMATS:
             return chunk
         found, size = [], 0
@@ -43,6 +43,6 @@ class Unpacker:
         return b"".join(found)
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing is missing."""
+    def is_complete(self) -> bool:
+        """Return whether the body is complete."""
         return self._inner is None or bool(self._inner.eof)

@@ -25,7 +25,7 @@ GRACE = 1.0
 
 
 class Proxy(NamedTuple):
-    """A proxy between us and the source: where it is, and what it is told of who asks."""
+    """A proxy in front of the source, with the credentials that it gets."""
 
     tls: bool
     host: str
@@ -34,7 +34,7 @@ class Proxy(NamedTuple):
 
     @classmethod
     def of(cls, written: str) -> "Proxy":
-        """From an address as the environment has it: http://user:password@host:port, or host:port."""
+        """Read an address as the environment has it: http://user:password@host:port, or host:port."""
         parts = urlsplit(written if "://" in written else f"http://{written}")
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -49,12 +49,12 @@ class Proxy(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What it is told of who asks."""
+        """Return the headers with the credentials of the proxy."""
         return {"Proxy-Authorization": self.authorization} if self.authorization else {}
 
 
 class Place(NamedTuple):
-    """Where connections go to."""
+    """The host and port that connections lead to."""
 
     tls: bool
     host: str
@@ -63,12 +63,12 @@ class Place(NamedTuple):
 
     @property
     def masked(self) -> str:
-        """The place as errors show it: its host, and the proxy that leads there."""
+        """Return the host, and the proxy that leads there, as errors show them."""
         return self.host if self.via is None else f"{self.host} by the proxy {self.via.host}:{self.via.port}"
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection that knows until when everything on it must be done."""
+    """A connection with a time by which everything on it must be done."""
 
     def __init__(self, place: Place, until: float, clock: Callable[[], float]) -> None:
         super().__init__(place.host, place.port or (443 if place.tls else 80))
@@ -77,7 +77,7 @@ class Connection(http.client.HTTPConnection):
         """the socket, also when http.client has let go of it because the response ends the connection"""
 
     def connect(self) -> None:
-        """Open it, with TLS where the address says so."""
+        """Open the connection, with TLS if the address has it."""
         failed = OSError("its name has no address")
         host, port = (self.host, self.port) if self._via is None else (self._via.host, self._via.port)
         for family, kind, number, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -90,7 +90,7 @@ class Connection(http.client.HTTPConnection):
         raise failed
 
     def _dial(self, opened: socket.socket, address: Any) -> None:
-        """At every moment `sock` is what `stop` has to end."""
+        """Connect a socket; at every moment `sock` is what `stop` has to end."""
         self._timed = _Timed(opened, self)
         self.sock = cast(Any, self._timed)
         self.sock.limit()
@@ -107,7 +107,7 @@ class Connection(http.client.HTTPConnection):
             secured.do_handshake()
 
     def _tunnel_through(self, proxy: Proxy) -> None:
-        """Have a proxy make the connection on; like urllib, what is said to it is not encrypted."""
+        """Have a proxy connect to the host; as with urllib, the request to the proxy is not encrypted."""
         where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}", *(f"{k}: {v}" for k, v in proxy.headers.items())]
         self.sock.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -122,58 +122,58 @@ class Connection(http.client.HTTPConnection):
             raise OSError(f"{response.status} {response.reason}")
 
     def left(self) -> float | None:
-        """The seconds that are left."""
+        """Return the seconds that are left; None is no limit."""
         left = self.until - self.clock()
         if left <= 0:
             raise TimeoutError("no time left")
         return left if left < math.inf else None
 
     def usable(self) -> bool:
-        """Whether the other side still listens: one that has something to say before it is asked has hung up."""
+        """Return whether the server still listens: one that sends something unasked has hung up."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return not poll.poll(0)
 
     def stop(self) -> None:
-        """Close it, and wake the thread that reads from it."""
+        """Close the connection, and wake the thread that reads from it."""
         if self._timed is not None:
             self._timed.shutdown()
         self.close()
 
 
 class _Timed:
-    """The parts of a socket that http.client uses, each with the time that is left."""
+    """A socket for http.client that limits every call to the time that is left."""
 
     def __init__(self, inner: socket.socket, owner: Connection) -> None:
         self.inner, self.owner = inner, owner
 
     def limit(self) -> None:
-        """From here on the time that is left."""
+        """Limit the next call to the time that is left."""
         self.inner.settimeout(self.owner.left())
 
     def sendall(self, data: Any) -> None:
-        """Send all of it: it is paid, so it goes out even where time was up just now."""
+        """Send all data: it is paid, so it goes out even if time was up just now."""
         left = self.owner.until - self.owner.clock()
         self.inner.settimeout(max(left, GRACE) if left < math.inf else None)
         self.inner.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What the response is read from."""
+        """Return the file that the response is read from."""
         return io.BufferedReader(_TimedFile(self.inner.makefile(cast(Any, mode), buffering=0), self), CHUNK)
 
     def fileno(self) -> int:
-        """The number that poll waits for."""
+        """Return the file descriptor for poll."""
         return self.inner.fileno()
 
     def shutdown(self) -> None:
-        """End reads and writes under way."""
+        """End reads and writes that are under way."""
         try:
             self.inner.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
     def close(self) -> None:
-        """Close it when the last file on it is closed."""
+        """Close the socket when the last file on it is closed."""
         self.inner.close()
 
 
@@ -182,22 +182,22 @@ class _TimedFile(io.RawIOBase):
         self._inner, self._sock = inner, sock
 
     def readable(self) -> bool:
-        """What a response is read from can be read."""
+        """Return True: responses are read from here."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """One read, in the time that is left."""
+        """Read once, within the time that is left."""
         self._sock.limit()
         count: int | None = self._inner.readinto(buffer)
         return count
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the file, not the socket."""
         self._inner.close()
         super().close()
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The machine's certificates; reading them takes longer than a request."""
+    """Return a context with the machine's certificates, cached because loading takes longer than a request."""
     return ssl.create_default_context()

@@ -1,6 +1,6 @@
-"""HTTP exchanges, bounded in time and size, over connections that are kept alive.
+"""The HTTP client: exchanges bounded in time and size, and streamed responses, over connections that are kept alive.
 
-Redirects are not followed: a password goes to the address that was configured and to no other.
+Redirects are not followed: credentials go to the configured address and to no other.
 """
 
 import http.client
@@ -25,7 +25,7 @@ MAX_ERROR = 64_000
 
 @dataclass(frozen=True)
 class Call:
-    """One request as it is sent: method, address, headers and body."""
+    """An HTTP request: method, address, headers and body."""
 
     method: str
     url: str
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What came back; names of headers in lower case."""
+    """An HTTP response; names of headers are in lower case."""
 
     status: int
     reason: str
@@ -169,7 +169,7 @@ class ConnectionPool:
             response.close()
 
     def _body(self, response: http.client.HTTPResponse) -> tuple[bytes, bool]:
-        """All of it up to the limit; of an error only the beginning is needed."""
+        """Return the body up to the limit, and whether it is complete; of an error only the beginning is needed."""
         failed = response.status >= 300
         limit = min(self.max_bytes, MAX_ERROR) if failed else self.max_bytes
         unpacker = Unpacker(response.getheader("Content-Encoding", ""))
@@ -184,7 +184,7 @@ class ConnectionPool:
                 raise FetchError(said, refused=True)
         if response.length:
             raise FetchError(f"malformed: the answer ends {response.length} bytes before its end", again=True)
-        if not unpacker.whole:
+        if not unpacker.is_complete:
             raise FetchError(f"malformed: the answer ends before its {unpacker.coding} does", again=True)
         return b"".join(found), True
 
@@ -246,11 +246,11 @@ def _as_fetch_errors() -> Iterator[None]:
     except TimeoutError:
         raise FetchError("timeout: no answer in time", again=True) from None
     except (OSError, http.client.HTTPException) as error:
-        raise FetchError(_said(error), again=True) from None
+        raise FetchError(_error_after_send(error), again=True) from None
 
 
-def _said(error: OSError | http.client.HTTPException) -> str:
-    """What went wrong after something was sent."""
+def _error_after_send(error: OSError | http.client.HTTPException) -> str:
+    """Return the error for a failure after something was sent."""
     if isinstance(error, http.client.IncompleteRead):
         return "malformed: the answer ends before its end"
     if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):

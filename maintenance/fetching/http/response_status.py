@@ -1,4 +1,4 @@
-"""What the status of an HTTP answer means: an answer, a mistake of ours, or a source in trouble."""
+"""Meaning of HTTP statuses: an answer, a mistake of the client, or a source in trouble."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC
@@ -15,7 +15,7 @@ SHUT = (401, 403, 407)
 
 
 def check(answer: HttpResponse, clock: Callable[[], float]) -> None:
-    """Raise the fault that a status stands for."""
+    """Raise FetchError unless the status is a success."""
     status = answer.status
     if 200 <= status < 300:
         return
@@ -38,7 +38,7 @@ def _kind(status: int, wait: float | None) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds for which the source wants no request, a date by its own clock; None where it does not say."""
+    """Return the seconds for which the source wants no request, from a number or a date; None without Retry-After."""
     written = headers.get("retry-after", "").strip()
     if written.isascii() and written.isdigit():
         return min(float(written[:12]), LONGEST_WAIT)
@@ -47,7 +47,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def http_date(written: str | None) -> float | None:
-    """Seconds since 1970 of a date as HTTP writes it."""
+    """Return the seconds since 1970 of a date as HTTP writes it."""
     if not written:
         return None
     try:
@@ -58,7 +58,7 @@ def http_date(written: str | None) -> float | None:
 
 
 def _words(answer: HttpResponse) -> str:
-    """What the source says, where it is meant for people and no page."""
+    """Return the text of an error for people, unless it is a page."""
     if media_type(answer) not in ("text/plain", "application/json", "application/problem+json"):
         return ""
     said = " ".join(answer.body.decode("utf-8", "replace").split())
@@ -66,5 +66,5 @@ def _words(answer: HttpResponse) -> str:
 
 
 def media_type(answer: HttpResponse) -> str:
-    """The content type without its parameters."""
+    """Return the content type without its parameters."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,4 +1,4 @@
-"""What the headers of an answer say of its validity, in event time.
+"""Validity of a response from its headers, in event time.
 
 Dates are compared with the answer's own Date, so that a clock that is wrong on either side does no harm, and counted
 from the evaluation that asked: `max-age=60` means that the copy holds for a minute from there.
@@ -15,14 +15,14 @@ _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,10})", re.ASCII)
 
 
 class Validity(NamedTuple):
-    """When a value last changed and until when it holds, or UNKNOWN."""
+    """Times in ms at which a value last changed and until which it holds, or UNKNOWN."""
 
     modified: int = UNKNOWN
     expires: int = UNKNOWN
 
 
 def of_headers(headers: Mapping[str, str], now: int, wall: float) -> Validity:
-    """Last-Modified, Cache-Control with Age, Expires; `wall` stands for a Date that is missing."""
+    """Read Last-Modified, Cache-Control with Age, and Expires; `wall` replaces a missing Date."""
     date = http_date(headers.get("date"))
     date = wall if date is None else date
     changed = http_date(headers.get("last-modified"))
@@ -32,7 +32,7 @@ def of_headers(headers: Mapping[str, str], now: int, wall: float) -> Validity:
 
 
 def _lasts(headers: Mapping[str, str], date: float) -> float | None:
-    """For how many seconds the answer holds; Cache-Control has the last word."""
+    """Return for how many seconds the response holds; Cache-Control takes precedence over Expires."""
     control = headers.get("cache-control", "").lower()
     if "no-store" in control or "no-cache" in control:
         return None

@@ -228,7 +228,7 @@ def _in_pieces(unpacker: Unpacker, packed: bytes, cuts: list[int], most: int) ->
                 packed = packed[cut:]
     except FetchError as error:
         return found, not str(error).startswith("malformed: ")
-    return found, unpacker.whole
+    return found, unpacker.is_complete
 
 
 def test_a_proxy_of_the_environment_is_asked_for_what_it_is_named_for(
