@@ -13,30 +13,30 @@ from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHE
 
 
 def period_requests(question: Question, point: Point) -> float:
-    """How many requests a day, or whatever is asked for."""
+    """Return the requests per period of the question, as a day."""
     return point.requests * question.periods
 
 
 def requests(question: Question, point: Point) -> str:
-    """The same in words, as people say such numbers: three digits are enough."""
+    """Format the requests per period with three digits."""
     number = period_requests(question, point)
     return f"{float(f'{number:.3g}'):,.0f}" if number >= 1 else f"{number:.2g}"
 
 
 def money(question: Question, point: Point) -> str:
-    """What the requests of a period cost, with two decimals."""
+    """Format the cost of the requests per period, with two decimals."""
     return f"{period_requests(question, point) * question.price:,.2f}"
 
 
 def knob(one: Requirement, point: Point) -> str:
-    """What was turned: the budget of an evaluation, or how long entries live."""
+    """Format the knob of a point: the budget of an evaluation, or a TTL."""
     if one.budgeted:
         return f"γ{GAP}={GAP}{point.knob:g}"
     return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, REFRESH_AHEAD) else UNKNOWN
 
 
 def lead(answer: BudgetAnswer) -> str:
-    """The answer as a sentence."""
+    """Say the answer in a sentence."""
     question, best = answer.question, answer.best
     target = percent(question.target, 0 if round(100 * question.target, 6).is_integer() else 1)
     if best is None or best.point is None:
@@ -44,7 +44,7 @@ def lead(answer: BudgetAnswer) -> str:
         most = percent_with_interval(one.nearest.freshness)
         return f"No policy keeps {target} of the answers fresh: the nearest is {one.curve} with {most}."
     paid = f" for {money(question, best.point)}" if question.price else ""
-    said = f"{best.curve} keeps {target} of the answers fresh with {_each(question, best.point)}{paid}"
+    said = f"{best.curve} keeps {target} of the answers fresh with {_per_period(question, best.point)}{paid}"
     ttl = answer.of(TTL)
     if ttl.point is None:
         return f"{said}; a TTL cache does not get there: an entry that lives for one step is too old already."
@@ -55,12 +55,12 @@ def lead(answer: BudgetAnswer) -> str:
     return f"{said}; {cheaper} {requests(question, ttl.point)}{also}."
 
 
-def _each(question: Question, point: Point) -> str:
+def _per_period(question: Question, point: Point) -> str:
     return f"{requests(question, point)} requests {'an' if question.per == 'hour' else 'a'} {question.per}"
 
 
 def sentences(answer: BudgetAnswer) -> Iterator[str]:
-    """What more there is to say: policies against TTL with as many requests, and the ends of the scale."""
+    """Yield further sentences: policies against TTL with as many requests, and the ends of the scale."""
     question = answer.question
     for one in answer.needed:
         if one.ttl is not None and one.ahead is not None:
@@ -88,7 +88,7 @@ def _against_ttl(question: Question, one: Requirement, ttl: Point, ahead: Estima
 
 
 def _no_such_ttl(question: Question, one: Requirement, ttl: Point) -> str:
-    """Where filling the cache takes more than the policy's whole budget."""
+    """Say that filling a TTL cache takes more than the whole budget of the policy."""
     return (
         f"No TTL cache makes as few requests as {one.curve} ({requests(question, one.nearest)}): what it lacks alone "
         f"takes {requests(question, ttl)}, and keeps {percent(ttl.freshness.mean)} fresh."
@@ -99,7 +99,7 @@ HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "O
 
 
 def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
-    """One row of the table, in the order of the heads."""
+    """Return a row of the table, in the order of its heads."""
     question, point = answer.question, one.nearest
     ahead = UNKNOWN if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
     half = "" if one.ahead is None or isnan(one.ahead.half) else f" ±{GAP}{100 * one.ahead.half:.1f}"
@@ -115,12 +115,12 @@ def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
 
 
 def marks(one: Requirement) -> list[str]:
-    """What a reader has to know of a row."""
+    """Return the marks of a row."""
     return [*([] if one.budgeted else ["sets no budget"]), *(["below target"] if one.point is None else [])]
 
 
 def limits(answer: BudgetAnswer) -> list[str]:
-    """What this cannot tell."""
+    """Return the limits of the answer, as sentences."""
     question, chosen = answer.question, answer.question.experiment
     told = [*answer.notes]
     if question.draws_traces and len(chosen.seed_list) > 1:
@@ -152,7 +152,7 @@ def limits(answer: BudgetAnswer) -> list[str]:
 
 
 def as_json(answer: BudgetAnswer) -> dict[str, Any]:
-    """The answer with every point that was tried, for programs."""
+    """Return the answer and every measured point as plain data."""
     question = answer.question
     return {
         "target": question.target, "per": question.per, "price": question.price,

@@ -65,7 +65,7 @@ class SimulatedRemote:
 
 @dataclass(eq=False)
 class RequestPace:
-    """When requests to the remote may start, as production's dispatcher has it: a rate limit, and so many at once.
+    """The pace of requests to the remote, as production's dispatcher has it: a rate limit, and a number at once.
 
     Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
     """

@@ -39,7 +39,7 @@ LAST = EventPriority(2)
 
 
 class RemoteSettings(BaseModel):
-    """How the remote behaves; by default it answers at once and never fails, as in 002."""
+    """Settings of the remote; by default it answers at once and never fails, as in 002."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,11 +58,11 @@ class RemoteSettings(BaseModel):
 
     @property
     def instantaneous(self) -> bool:
-        """Whether requests take no time and always succeed."""
+        """True if requests take no time and always succeed."""
         return not self.latency_ms and not self.failure_rate and self.requests_per_second is None
 
     def draw(self, rng: np.random.Generator) -> float:
-        """The latency of one request, in ms."""
+        """Draw the latency of one request, in ms."""
         if self.latency_law == "exponential":
             return float(rng.exponential(self.latency_ms))
         if self.latency_law == "lognormal":
@@ -72,7 +72,7 @@ class RemoteSettings(BaseModel):
 
 @dataclass(frozen=True)
 class Request:
-    """One refresh on its way: what it is for, what came of it and when."""
+    """A refresh request: its entry, its result, and when it was read."""
 
     position: int
     what: EntryId
@@ -94,29 +94,29 @@ class AnswerDeadline(simpy.Event):
 
 @dataclass(frozen=True, eq=False)
 class RequestBatch:
-    """What the requests of one evaluation share: the time they have, which were sent, and what came of them."""
+    """The state that the requests of one evaluation share: their deadline, which were sent, and their results."""
 
     decision: Decision
     over: AnswerDeadline
     until: float
     """nothing is sent from here on"""
     started: set[int] = field(default_factory=set)
-    came: list[Request] = field(default_factory=list)
+    finished: list[Request] = field(default_factory=list)
 
     @classmethod
     def of(cls, env: simpy.Environment, decision: Decision, deadline: int | None, step: int) -> "RequestBatch":
-        """From now on; the next evaluation has money of its own."""
+        """Begin a batch now; nothing is sent once the next evaluation, which has its own budget, is due."""
         patience = step // 2 if deadline is None else deadline
         return cls(decision, AnswerDeadline(env, patience), decision.now + min(patience, step))
 
     def may_send(self, now: float, wait: float) -> bool:
-        """Whether there is time for it; what need not wait at all is sent."""
+        """Tell whether a request can start in time; one that need not wait is always sent."""
         return now + wait < self.until or (now == self.decision.now and not wait)
 
 
 @dataclass(eq=False)
 class World:
-    """One run of one policy over one trace."""
+    """The simulated world of one run: one policy over one trace."""
 
     trace: Trace
     manager: Manager
@@ -126,17 +126,17 @@ class World:
     evaluations: int
     rng: np.random.Generator
     late: list[Refreshes] = field(default_factory=list)
-    """what came after its deadline"""
+    """refreshes that arrived after their deadline"""
     events: int = 0
     _done: deque[Evaluation] = field(default_factory=deque)
 
     @property
     def fetcher(self) -> KeyFetcher[FunctionSource]:
-        """What knows which keys are in flight and which are in back-off; requests are sent here."""
+        """The fetcher that sends requests, and knows which keys are in flight or in back-off."""
         return cast("KeyFetcher[FunctionSource]", self.manager.endpoint)
 
     def run(self) -> Generator[Evaluation, None, None]:
-        """Let time pass; gives every evaluation when it is concluded.
+        """Let time pass, and yield every evaluation when it is concluded.
 
         Where the deadline is longer than a step evaluations overlap, and a later one may be concluded before.
         """
@@ -153,7 +153,7 @@ class World:
                 yield self._done.popleft()
 
     def _arrivals(self) -> Process:
-        """The stream hands over what arrived by each evaluation."""
+        """Put the arrivals up to each evaluation into the stream."""
         instants = (self.manager.window.instant(k) for k in range(1, self.evaluations + 1))
         for now, batch in self.trace.batches(instants):
             yield self._env.timeout(now - self._env.now)
@@ -161,7 +161,7 @@ class World:
             self._stream.put(batch)
 
     def _evaluations(self) -> Process:
-        """An evaluation falls due when its arrivals are in."""
+        """Start each evaluation when its arrivals are in."""
         for k in range(1, self.evaluations + 1):
             batch: TraceArrivals = yield self._stream.get()
             now, sns = self.manager.window.instant(k), self._slots(batch)
@@ -191,14 +191,14 @@ class World:
         requests = {position[one.entries[0]]: one for one in self.fetcher.plan(wanted, decision.now, held_back)}
         sent = [self._env.process(self._request(batch, n, requests[n])) for n in sorted(requests)]
         yield self._env.all_of(sent) | batch.over
-        here = {request.position for request in batch.came}
+        here = {request.position for request in batch.finished}
         for n, what in enumerate(wanted):
             if n not in batch.started:
                 why = held_back[what].error if what in held_back else NOT_SENT
-                batch.came.append(self._unsent(decision, n, what, why))
+                batch.finished.append(self._unsent(decision, n, what, why))
             elif n not in here:
-                batch.came.append(Request(n, what, PENDING, decision.now))
-        refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
+                batch.finished.append(Request(n, what, PENDING, decision.now))
+        refreshes = self._refreshes(decision, sorted(batch.finished, key=lambda request: request.position))
         spent = len(batch.started) * self.remote.price.of(1)
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
@@ -228,35 +228,42 @@ class World:
         decision = batch.decision
         slot = decision.selection.chosen[position : position + 1]
         changed = self.manager.receive(slot, [what[1]], [outcome], read_at)[0]
-        came = Request(position, what, outcome.error, read_at, self._env.now - began, bool(changed))
+        came = Request(
+            position=position,
+            what=what,
+            error=outcome.error,
+            read_at=read_at,
+            took_ms=self._env.now - began,
+            changed=bool(changed),
+        )
         if batch.over.processed:
             self.late.append(self._refreshes(decision, [came], late=True))
         else:
-            batch.came.append(came)
+            batch.finished.append(came)
 
     def _unsent(self, decision: Decision, position: int, what: EntryId, error: str | None) -> Request:
-        """What a policy hears of a request that was not sent."""
+        """Report a request that was not sent to the policy, and return it."""
         slot = decision.selection.chosen[position : position + 1]
         self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
         return Request(position, what, error, decision.now, sent=False)
 
     def _refreshes(self, decision: Decision, came: list[Request], late: bool = False) -> Refreshes:
-        """What came, each with the time at which it was read; a late one was counted when it was sent."""
+        """Return refreshes with the time at which each was read; late ones were counted when they were sent."""
         rows = len(came)
         places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
-            decision.selection.chosen[places],
-            np.array([request.what[0] for request in came], np.int8),
-            [request.what[1] for request in came],
-            np.zeros(rows) if late else decision.selection.scores[places],
-            np.array([request.changed for request in came], bool),
-            [request.error for request in came],
-            np.array([request.read_at for request in came], dtype=np.int64),
-            np.array([float(request.sent and not late) for request in came]),
-            np.full(rows, decision.k),
-            np.full(rows, decision.now),
-            np.full(rows, late),
-            rows,
-            rows * self.remote.price.of(1),
-            max((request.took_ms for request in came), default=0.0),
+            srs=decision.selection.chosen[places],
+            kinds=np.array([request.what[0] for request in came], np.int8),
+            keys=[request.what[1] for request in came],
+            gain=np.zeros(rows) if late else decision.selection.scores[places],
+            changed=np.array([request.changed for request in came], bool),
+            errors=[request.error for request in came],
+            read_at=np.array([request.read_at for request in came], dtype=np.int64),
+            sent=np.array([float(request.sent and not late) for request in came]),
+            k=np.full(rows, decision.k),
+            t_ms=np.full(rows, decision.now),
+            late=np.full(rows, late),
+            requests=rows,
+            spent=rows * self.remote.price.of(1),
+            fetch_ms=max((request.took_ms for request in came), default=0.0),
         )
