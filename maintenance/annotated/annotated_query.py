@@ -126,7 +126,9 @@ class AnnotatedQuery:
         since, until = _interval(held, at)
         gap = parts.changing and not any(one.since <= at < one.until for one in held)
         odd = tuple(said for read in reads for said in read.odd)
-        return CurrentAnswers(at, since, until, rows, self.requests - before, gap, odd)
+        return CurrentAnswers(
+            at=at, since=since, until=until, rows=rows, requests=self.requests - before, gap=gap, odd=odd
+        )
 
     def queries(self, parts: PredicateSplit) -> list[str]:
         """Return the queries whose fragments are fetched."""

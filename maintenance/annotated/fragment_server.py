@@ -151,7 +151,15 @@ class FragmentServer:
         data = self._at(instant)
         quads, total = data.slice(pattern, (number - 1) * self.per_page, self.per_page, now)
         base = self.address or f"http://{host}{self.path}"
-        place = PagePosition(base, pattern, number, self.per_page, total, self.data.holding is not None, instant)
+        place = PagePosition(
+            base=base,
+            pattern=pattern,
+            number=number,
+            per_page=self.per_page,
+            total=total,
+            history=self.data.holding is not None,
+            instant=instant,
+        )
         if number > place.last:
             raise _RefusedError("404 Not Found", f"there are {place.last} pages of {total} quads")
         self.pages_built += 1

@@ -1,4 +1,4 @@
-"""One continuous query, from elements to results.
+"""A continuous query, from elements to results.
 
 elements ─▶ windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
                │                      ▲
@@ -180,23 +180,27 @@ class ContinuousQuery:
         move = content.move(now)
         self.follow(content, move)
         # With COMPUTED EVERY, a count window may have completed several steps since the last evaluation.
-        while self.query.times.every is not None and (further := content.move(now)) is not NO_MOVE and further.changed:
+        if self.query.times.every is None:
+            return move
+        further = content.move(now)
+        while further is not NO_MOVE and further.changed:
             self.follow(content, further)
             move = further
+            further = content.move(now)
         return move
 
     def _answer(self, now: int) -> Result:
         source = self._source
         streamed = source.emit(self.streamer.stream(source.answers(now)))
         return Result(
-            now,
-            self.query.form,
-            self.query.operator,
-            source.variables,
-            streamed.items,
-            streamed.freshness,
-            {content.window.name: content.bounds() for content in self.contents},
-            self.name,
+            t=now,
+            form=self.query.form,
+            operator=self.query.operator,
+            variables=source.variables,
+            answers=streamed.items,
+            freshness=streamed.freshness,
+            windows={content.window.name: content.bounds() for content in self.contents},
+            query=self.name,
             errors=source.errors,
         )
 

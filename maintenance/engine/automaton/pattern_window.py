@@ -34,7 +34,16 @@ class RegisteredPattern:
     def result(self, bounds: tuple[int, int], answers: list[TermRow]) -> Result:
         """Return the result of its new solutions at one instant."""
         windows = {self.window: bounds}
-        return Result(bounds[1], Form.SELECT, Operator.ISTREAM, self.variables, answers, None, windows, self.name)
+        return Result(
+            t=bounds[1],
+            form=Form.SELECT,
+            operator=Operator.ISTREAM,
+            variables=self.variables,
+            answers=answers,
+            freshness=None,
+            windows=windows,
+            query=self.name,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +60,7 @@ class WindowMatches:
     dictionary: Dictionary
 
     def __post_init__(self) -> None:
-        """Register with the dictionary, so that a sweep keeps the ids."""
+        """Let the dictionary keep the ids of these solutions."""
         self.dictionary.keep(self)
 
     def mark(self, live: Bools) -> None:
@@ -70,7 +79,6 @@ class WindowMatches:
         return int(self._by_form([len(members) for members in self.members.values()]).sum())
 
     def counts(self) -> dict[str, int]:
-        """Return the number of solutions per query, for queries that have any."""
         found = np.bincount(self.solutions.form)
         return {member.name: int(found[form]) for form, members in self.members.items() for member in members}
 
@@ -143,7 +151,15 @@ class PatternWindow:
             form = self._forms[rows] = self._unused.pop() if self._unused else len(self._forms)
             self._automaton.add(form, rows)
             self._members[form] = []
-        member = RegisteredPattern(name, rank, query.window.name, query.variables, columns, form, rows)
+        member = RegisteredPattern(
+            name=name,
+            rank=rank,
+            window=query.window.name,
+            variables=query.variables,
+            columns=columns,
+            form=form,
+            rows=rows,
+        )
         self._members[form].append(member)
         return member
 
@@ -188,7 +204,14 @@ class PatternWindow:
         there = np.flatnonzero(np.bincount(solutions.form)).tolist()
         times = np.concatenate([self._recent, columns.times])
         wanting = {form: tuple(self._members[form]) for form in there}
-        found = WindowMatches(solutions, wanting, self.window, times, self.first - self._recent.size, self.dictionary)
+        found = WindowMatches(
+            solutions,
+            wanting,
+            window=self.window,
+            times=times,
+            first=self.first - self._recent.size,
+            dictionary=self.dictionary,
+        )
         self.first += len(columns)
         if self._counts:
             self._recent = times[max(0, times.size - (self.window.range or 1) + 1) :]

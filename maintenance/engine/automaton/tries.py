@@ -74,7 +74,14 @@ def build_tries(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, Joi
     numbers = np.empty(len(rows), np.int64)
     roots, steps = lay_patterns(patterns, rows, numbers), int((lengths * lengths).sum())
     values = np.empty(int((3 * lengths * lengths).sum()), np.int64)
-    joins = JoinTrie(roots, table_for(steps), _none(roots + steps, 2), _none(steps, 8), _none(len(rows), 4), values)
+    joins = JoinTrie(
+        roots,
+        table_for(steps),
+        nodes=_none(roots + steps, 2),
+        probes=_none(steps, 8),
+        ends=_none(len(rows), 4),
+        values=values,
+    )
     lay_joins(joins, rows, starts, forms, numbers)
     return patterns, joins
 

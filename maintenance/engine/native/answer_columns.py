@@ -57,7 +57,7 @@ class GroupRows:
         return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
 
     def numbers(self, counts: Ints) -> Ints:
-        """Return the ids of integers."""
+        """Encode integers."""
         return number_ids(counts, self.dictionary)
 
 

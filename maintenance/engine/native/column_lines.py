@@ -61,7 +61,7 @@ class ColumnLines:
         times = scanned.times[lines]
         if times.size and self.lines.steps.take(times):
             s, p, o = ids[:, lines]
-            return Columns(times, s, p, o, self.dictionary, self.graph)
+            return Columns(times, s, p=p, o=o, dictionary=self.dictionary, graph=self.graph)
         # Parse what the scanner left, and timestamps that the checks of `steps` reject: the parser reports both with
         # their place.
         begin = int(scanned.ends[first - 1]) + 1 if first else 0

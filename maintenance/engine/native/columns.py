@@ -30,7 +30,7 @@ class Columns:
     graph: NamedNode | DefaultGraph = DEFAULT
 
     def __post_init__(self) -> None:
-        """Register with the dictionary, so that a sweep keeps the ids."""
+        """Let the dictionary keep the ids of these elements."""
         self.dictionary.keep(self)
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class Columns:
         """Concatenate columns; dictionary and graph are those of the last part."""
         columns = zip(*((part.times, part.s, part.p, part.o) for part in parts), strict=True)
         times, s, p, o = map(np.concatenate, columns)
-        return cls(times, s, p, o, parts[-1].dictionary, parts[-1].graph)
+        return cls(times, s, p=p, o=o, dictionary=parts[-1].dictionary, graph=parts[-1].graph)
 
     def _map_columns(self, change: Callable[[Ints], Ints]) -> "Columns":
         columns = (change(self.times), change(self.s), change(self.p), change(self.o))
@@ -90,7 +90,7 @@ def columns_of(batch: TimedElements, dictionary: Dictionary) -> Columns:
         if others.size:
             ids[:, others] = _encoded_terms([batch.quads[n] for n in others.tolist()], dictionary)
         s, p, o = ids
-        return Columns(np.asarray(batch.times, np.int64), s, p, o, dictionary, batch.graph)
+        return Columns(np.asarray(batch.times, np.int64), s, p=p, o=o, dictionary=dictionary, graph=batch.graph)
 
 
 def _encoded_terms(quads: Sequence[Quad], dictionary: Dictionary) -> Ints:

@@ -48,7 +48,10 @@ class DeltaJoin:
         new = np.zeros(held.width, bool)
         new[held.added] = True
         for n, one in enumerate(self.inputs):
-            if isinstance(one, WindowInput) and one.store is held and (slots := one.matching(held.added)).size:
+            if not isinstance(one, WindowInput) or one.store is not held:
+                continue
+            slots = one.matching(held.added)
+            if slots.size:
                 members = np.full((len(self.inputs), slots.size), -1, np.int64)
                 members[n] = slots
                 start = PartialSolutions({name: one.column(name, slots) for name in one.variables}, members)

@@ -137,6 +137,7 @@ class Dictionary:
                 SWEEP_FROM_BYTES, 2 * used
             ):
                 return
+            # Mark and sweep: every holder marks its ids, everything else is freed.
             live = np.zeros(self.width, np.bool_)
             for mark in [*self._marks(), *(owner.mark for owner in self._owners)]:
                 mark(live)

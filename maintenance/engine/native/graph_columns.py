@@ -89,7 +89,7 @@ class GraphColumns:
 
 @dataclass(frozen=True, eq=False)
 class TripleRanges:
-    """For each row, a range of an ordering of triples: the triples that match it."""
+    """Ranges of an ordering of triples: for each row the triples that match it."""
 
     first: Ints
     end: Ints

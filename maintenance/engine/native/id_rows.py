@@ -27,7 +27,7 @@ class IdAnswers(Sequence[T], ABC):
     """the answers that these are a slice of, which keep the ids"""
 
     def __post_init__(self) -> None:
-        """Register with the dictionary, so that a sweep keeps the ids."""
+        """Let the dictionary keep the ids, unless the whole that this is a slice of keeps them."""
         if self.slice_of is None:
             self.dictionary.keep(self)
 

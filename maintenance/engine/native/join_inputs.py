@@ -19,13 +19,9 @@ MOST_KEYS = 3
 class MemberGroups(Protocol):
     """Members of an input, grouped by the value of a key."""
 
-    def counts(self, groups: Ints) -> Ints:
-        """Return how many members each group has, 0 for no group."""
-        ...
+    def counts(self, groups: Ints) -> Ints: ...
 
-    def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
-        """Return the position of a group in the list, and a member, for every member of these groups."""
-        ...
+    def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +143,7 @@ class Relation:
         return frozenset(self.names)
 
     def mark(self, live: Bools) -> None:
-        """Set live[id] for the ids of the solutions."""
+        """Keep the ids of all solutions."""
         live[self.rows[self.rows >= 0]] = True
 
     def probe(self, bound: Bindings, size: int) -> Probe:

@@ -191,7 +191,10 @@ class MovingQuery(BatchedQuery):
 
     def _batch(self) -> bool:
         """Evaluate one batch; return False if nothing is due."""
-        if self._watermark is None or not self.begun or not (ticks := self._ticks(self._watermark)).size:
+        if self._watermark is None or not self.begun:
+            return False
+        ticks = self._ticks(self._watermark)
+        if not ticks.size:
             return False
         at, rows = self.moving.batch(ticks)
         self._results.extend(self._results_at(ticks, at, rows))
@@ -218,7 +221,16 @@ class MovingQuery(BatchedQuery):
 
     def _result(self, tick: int, now: int, answers: IdRows | IdTriples, name: str) -> Result:
         windows = {window.window.name: window.bounds(tick) for window in self.moving.windows}
-        return Result(now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, name)
+        return Result(
+            t=now,
+            form=self.query.form,
+            operator=self.query.operator,
+            variables=self.moving.variables,
+            answers=answers,
+            freshness=None,
+            windows=windows,
+            query=name,
+        )
 
     def _ticks(self, watermark: int) -> Ints:
         """Return the next evaluation times, each as often as count windows step within it."""

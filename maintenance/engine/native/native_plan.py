@@ -201,7 +201,15 @@ class _Reader:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._first_occurrence(unbound[0]))
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
         parts = tuple(self._parts((frozenset(kept) | all_variables(self.services)).union(*looked)))
-        return NativePlan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
+        return NativePlan(
+            patterns=tuple(self.patterns),
+            statics=parts,
+            expressions=expressions,
+            projection=kept,
+            head=self.head,
+            bound=certain,
+            services=len(self.services),
+        )
 
     def _first_occurrence(self, name: str) -> Token | None:
         """Return the first occurrence of a variable in the query."""
@@ -304,6 +312,7 @@ class _Reader:
 
     def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
         """Yield the static elements in connected parts: those that share variables stay together."""
+        # Solving connected parts apart avoids their Cartesian product.
         rest = list(self.statics)
         while rest:
             part, names, grew = [rest.pop(0)], all_variables([]), True

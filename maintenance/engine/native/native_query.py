@@ -124,7 +124,7 @@ class NativeAnswers:
         return AnswerBag(IdRows(rows, self.dictionary))
 
     def prepare(self, _: int) -> Sequence[FetchJob]:
-        """Return no fetch jobs: there is no SERVICE."""
+        """Return no fetch jobs: solutions are kept up to date by `apply`."""
         return ()
 
     def rebuild(self, _now: int, _done: int) -> Sequence[FetchJob]:
@@ -133,7 +133,7 @@ class NativeAnswers:
         return ()
 
     def leave(self) -> None:
-        """Do nothing: nothing is shared."""
+        """Do nothing: windows that are shared do not count their users."""
 
     def emit(self, streamed: AnswerBag) -> AnswerBag:
         """Return the answers as they are: CONSTRUCT has made its triples already."""
@@ -204,7 +204,7 @@ def native_query(
     """Create the query for a plan."""
     counts = plan.head.grouping is None or plan.head.grouping.counts
     if counts and moves_with_elements(query) and not keep_full_result:
-        return _moving_query(query, plan, graphs, start, name, dictionary)
+        return _moving_query(query, plan, graphs=graphs, start=start, name=name, dictionary=dictionary)
     contents, static = column_windows(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
     answers = NativeAnswers(query, plan, contents, static, dictionary, keep_full_result=keep_full_result)
     return query_of_answers(answers, start, name)
@@ -227,7 +227,12 @@ def _moving_query(
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
     static = StaticGraphs.of(graphs, dictionary)
     moving = MovingAnswers(
-        query, plan, dictionary, output_variables(query), windows, relations(query, plan.statics, static)
+        query,
+        plan,
+        dictionary=dictionary,
+        variables=output_variables(query),
+        windows=windows,
+        relations=relations(query, plan.statics, static),
     )
     static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
     contents = [window_state(window, start) for window in query.windows]

@@ -103,7 +103,9 @@ def _select(tree: Select) -> PlanHead:
         raise NotNativeError("it is REDUCED", tree.distinct)
     shown, distinct = tuple(tree.columns), tree.distinct is not None
     if tree.aggregated:
-        return PlanHead(Form.SELECT, False, shown, (), distinct, _grouping(tree))
+        return PlanHead(
+            Form.SELECT, False, output_variables=shown, computed=(), distinct=distinct, grouping=_grouping(tree)
+        )
     text = tree.source.tokens.text
     computed = tuple((name, text[made[0].start : made[-1].end]) for name, made in tree.columns.items() if made)
     return PlanHead(Form.SELECT, tree.star, shown, computed, distinct)

@@ -27,7 +27,7 @@ class ScannedLines:
         padded, size = np.frombuffer(text + PAD, np.uint8), text.count(b"\n") + 1
         words, ends, times = words_of(padded), np.empty(size, np.int64), np.empty(size, np.int64)
         starts, sizes = np.empty((4, size), np.int64), np.empty((4, size), np.int64)
-        found = cls(words, ends, np.empty(size, np.int8), times, starts, sizes)
+        found = cls(words, ends, kinds=np.empty(size, np.int8), times=times, starts=starts, sizes=sizes)
         token_scan.scan(padded, words, timed, ends, found.kinds, times, starts, sizes)
         return found
 

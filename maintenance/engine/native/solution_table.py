@@ -56,6 +56,7 @@ class SolutionTable:
         """Remove the solutions with a freed slot; return their values and notes."""
         if not held.removed.size or not self.size:
             return self.values[:, :0], self.noted[:, :0]
+        # A bitmap over slots tests all solutions with one gather per pattern.
         gone = np.zeros(held.width, bool)
         gone[held.removed] = True
         lost = np.zeros(self.size, bool)

@@ -91,7 +91,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
             self._watching[owner] = changed
 
     def follow(self, owner: T, changed: Callable[[T, str, list[Quad], list[Quad]], None]) -> None:
-        """Like `watch`, but with the graph's name and the quads that were removed and added."""
+        """Call `changed(owner, name, removed, added)` with the quads of every change, as `watch` does without them."""
         with self._lock:
             self._following[owner] = changed
 
@@ -106,6 +106,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
 
         Queries use the old graph until this is done; call it in a thread of its own if they must not wait.
         """
+        # One change at a time: `before` must be the graph that the followers know.
         with self._changing:
             before = self.columns(name) if self._following else None
             if before is not None:

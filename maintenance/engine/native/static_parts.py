@@ -28,7 +28,8 @@ def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -
     prologue, of = query.expression.prologue.text, (query.dataset.default_graphs, query.dataset.named_graphs)
 
     def solved(part: StaticPart) -> Relation:
-        if (join := part.join) is not None and len(query.dataset.default_graphs) <= 1:
+        join = part.join
+        if join is not None and len(query.dataset.default_graphs) <= 1:
             return graphs.solved((join, prologue, of), lambda: solve_join(query, join, graphs))
         text = part.sparql(prologue)
         return graphs.solved((text, of), lambda: _relation(part, text, library(), graphs.dictionary))

@@ -87,7 +87,9 @@ def _templates(
         for one in parted.values():
             yield from _templates(one, read, graphs)
     elif len({*owners.values()}) == 1:
-        yield QueryTemplate(text, query, plan, next(iter(owners.values())), tuple(texts), constants)
+        yield QueryTemplate(
+            text, query, plan=plan, part=next(iter(owners.values())), names=tuple(texts), constants=constants
+        )
 
 
 def _marked(text: str, marks: Collection[str]) -> str:
@@ -151,7 +153,15 @@ def template_query(template: QueryTemplate, graphs: StaticGraphs, start: int = 0
         return [*relations(query, others, graphs), solve_join(query, lifted, graphs, [given])]
 
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
-    moving = MovingAnswers(query, plan, dictionary, output_variables(query), windows, solved(), (INSTANCE,))
+    moving = MovingAnswers(
+        query=query,
+        plan=plan,
+        dictionary=dictionary,
+        variables=output_variables(query),
+        windows=windows,
+        relations=solved(),
+        extra=(INSTANCE,),
+    )
     graphs.watch(moving, lambda moving: moving.replace(solved()))
     contents = [window_state(window, start) for window in query.windows]
     known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}

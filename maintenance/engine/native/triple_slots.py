@@ -39,7 +39,7 @@ class TripleSlots(ABC):
     _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
-        """Register with the dictionary, so that a sweep keeps the ids."""
+        """Let the dictionary keep the ids of the content."""
         self.dictionary.hold(self._mark)
 
     @property

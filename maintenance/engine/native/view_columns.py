@@ -50,6 +50,7 @@ class RowPool:
         self.rows = grown(self.rows, end, axis=-1)
         self.rows[:, self.used : end] = rows
         self.used = end
+        # Closing gaps copies everything, so wait until three quarters are gaps: amortised O(1) per row.
         if self.used > 4 * self.live + 1_000:
             places = spread(self.start, self.count)
             self.rows = self.rows[:, places]

@@ -67,17 +67,17 @@ class UncachedService:
         return ServiceRows(
             self.fetcher.source.variables,
             [row for _, row in found],
-            [n for n, _ in found],
-            freshness,
-            self.fetcher.source.split.sn,
-            dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
+            copies=[n for n, _ in found],
+            freshness=freshness,
+            sn=self.fetcher.source.split.sn,
+            complete=dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
         )
 
     def rebuild(self, _now: int, _done: int) -> None:
         """Do nothing: results are not kept across a restart."""
 
     def leave(self) -> None:
-        """Do nothing: nothing is shared."""
+        """Do nothing: results belong to this query alone."""
 
     @property
     def _sns(self) -> list[TermRow]:
@@ -154,10 +154,10 @@ class UnsplitService:
         return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
 
     def rebuild(self, _now: int, _done: int) -> None:
-        """Do nothing: results are not kept across a restart."""
+        """Do nothing: the next evaluation sends the pattern again."""
 
     def leave(self) -> None:
-        """Do nothing: nothing is shared."""
+        """Do nothing: the answer belongs to this query alone."""
 
     def read_all(self, now: int) -> Pending[ServiceRows]:
         """Return the solutions of every source; a failed SERVICE SILENT counts as one solution that binds nothing."""

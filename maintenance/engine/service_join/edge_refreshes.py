@@ -153,16 +153,16 @@ def without_edge_answers(evaluation: Evaluation, case: Case) -> Evaluation:
     else:
         own = answers.freshness[~edges] * fresh[sns]
     whole = Answers(
-        answers.now,
-        sns,
-        answers.entry_slots[~edges],
-        answers.weight[~edges],
-        np.minimum(answers.refreshed[~edges], read[sns]),
-        own,
-        answers.kinds[~edges],
-        _chosen(answers.keys, kept),
-        _chosen(answers.entries, kept),
-        _chosen(answers.values, kept),
+        now=answers.now,
+        key_slots=sns,
+        entry_slots=answers.entry_slots[~edges],
+        weight=answers.weight[~edges],
+        refreshed=np.minimum(answers.refreshed[~edges], read[sns]),
+        freshness=own,
+        kinds=answers.kinds[~edges],
+        keys=_chosen(answers.keys, kept),
+        entries=_chosen(answers.entries, kept),
+        values=_chosen(answers.values, kept),
     )
     # The journal must not count edges as results either.
     record = evaluation.record

@@ -40,7 +40,7 @@ class CachedService:
         self.view.set_demand_feed(self._user, feed)
 
     def rebuild(self, now: int, done: int) -> ServiceView | None:
-        """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
+        """Report the mappings of an evaluation that an earlier run answered, if it was the last of query or view."""
         if now not in (done, self.view.store.last):
             return None
         self.prepare(now)
@@ -79,7 +79,7 @@ class CachedService:
             copies += [len(freshness)] * len(missed)
             freshness.append(Freshness(0.0))
         whole |= mappings.lacking
-        return ServiceRows(self.variables, rows, copies, freshness, self.part.sn, whole)
+        return ServiceRows(self.variables, rows, copies=copies, freshness=freshness, sn=self.part.sn, complete=whole)
 
     def _marked(self, sn: TermRow) -> TermRow:
         """Return the solution of a lookup key that the view lacks: only the key is bound."""

@@ -54,7 +54,15 @@ def trace(query: Query) -> Lineage:
     counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
     star = query.form is Form.SELECT and query.tree.star
     doubtful = counted and has_inseparable(query.group, star)
-    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, doubtful)
+    return Lineage(
+        edits=edits,
+        distinct=distinct,
+        hidden=hidden,
+        blind=blind or hidden,
+        optional=optional,
+        grouped=groups,
+        doubtful=doubtful,
+    )
 
 
 def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bool, bool]:

@@ -154,17 +154,18 @@ class ViewRegistry:
         known: ChangeModel = Unchanging()
         if source.changing is not None:
             known = (source.model or settings.model)()
+        # With a state, evidence of changes is logged, so that a restart can replay what the model has learned.
         recorded = None if settings.state is None else EvidenceLog(known)
         contents = [content for user in users for content in user.contents]
         manager = Manager(
-            spec_of(contents, common_grid([user.grid for user in users])),
-            edges or fetcher,
-            first.policy,
-            self._budget(users),
-            recorded or known,
-            first.case,
-            settings.capacity,
-            settings.seed,
+            window=spec_of(contents, common_grid([user.grid for user in users])),
+            endpoint=edges or fetcher,
+            policy=first.policy,
+            budget=self._budget(users),
+            model=recorded or known,
+            case=first.case,
+            capacity=settings.capacity,
+            seed=settings.seed,
             answers=edges is not None,  # otherwise answers are computed on demand
             audit=settings.audit,
             target=settings.target,
@@ -174,7 +175,7 @@ class ViewRegistry:
             store = settings.state.store(first.number, first.endpoint, manager, fetcher.source, recorded)
         marks = all(user.why_dropped is None for user in users)
         observe = partial(settings.observe, _label(users), manager)
-        return ServiceView(fetcher, manager, edges, observe, store, marks)
+        return ServiceView(fetcher, manager, edges=edges, observe=observe, store=store, marks=marks)
 
     def _budget(self, users: Sequence[ViewRequest]) -> BudgetRule | Ledger:
         """Return the view's own budget, or its share of a common one by the total weight of its users."""

@@ -68,7 +68,7 @@ def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> 
     else:
         wanted = [quad for quad in data if _belongs(quad, pattern, form)]
     count, per_page = controls.number(TOTAL, TRIPLES), controls.number(PER_PAGE)
-    return Page(wanted, count, controls.next(), form, per_page, len(data) - len(wanted))
+    return Page(wanted, count, next=controls.next(), form=form, per_page=per_page, strays=len(data) - len(wanted))
 
 
 def _parsed(body: bytes, kind: str, url: str) -> list[Quad]:
