@@ -24,7 +24,7 @@ class AnswerChecks:
     writer: ViewWriter
 
     def draw(self, prepared: PreparedRound, budget: Budget, ledger: Ledger, price: Price) -> Draws:
-        """The answers that this evaluation checks."""
+        """Draw the answers that this evaluation checks."""
         if self.auditor is None:
             return Draws()
         view, sns = self.writer.view, prepared.sns
@@ -33,7 +33,9 @@ class AnswerChecks:
         return self.auditor.draw(ledger.paid, budget.available, price, sampled, view)
 
     def judge(self, decision: Decision, refreshes: Refreshes, price: Price) -> list[Audit]:
-        """What the checks say: read at the evaluation is fresh, and a miss that was not fetched has no answers."""
+        """Judge the drawn answers: a copy read at the evaluation is fresh, and a miss that was not fetched has no
+        answers.
+        """
         if self.auditor is None or not decision.draws.answers:
             return []
         view, extra = self.writer.view, len(refreshes.audited)
@@ -47,7 +49,7 @@ class AnswerChecks:
         return self.auditor.judge(decision.draws, fresh, price.of(plain + extra) - price.of(plain), view)
 
     def keep(self, audited: Mapping[int, Copy], join: Join) -> Join:
-        """What was checked into the view; the join is of what was there before."""
+        """Put the checked copies into the view; the join keeps the copies that were there before."""
         good = {slot: copy for slot, copy in audited.items() if copy.error is None}
         if not good:
             return join
@@ -59,7 +61,7 @@ class AnswerChecks:
 
 @dataclass(frozen=True, eq=False)
 class AnswerWeights:
-    """What the answers of an evaluation weigh, how likely each is fresh, and how likely each copy is."""
+    """Weights of the answers of an evaluation, and how likely each answer and each copy is fresh."""
 
     weights: Floats
     fresh: Floats

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 
 
 class BudgetSettings(BaseModel):
-    """What refreshes may cost, and which part of it measures how fresh answers are."""
+    """The cost that refreshes may have, and the part of it that measures how fresh answers are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,7 +39,7 @@ class BudgetSettings(BaseModel):
 
 
 class CacheSettings(BudgetSettings):
-    """How the views of queries over windows are kept fresh."""
+    """Settings of the views of queries over windows: how they are kept fresh."""
 
     policy: str = Field(default="", description="what chooses the refreshes; default: plan, and bundle for aggregates")
     edges: Literal["kept", "refreshed"] = Field(

@@ -1,4 +1,4 @@
-"""Several views that share a budget, evaluated at one instant: all of them bid before any of them spends."""
+"""The evaluation, at one instant, of several views that share a budget: all of them bid before any of them spends."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
@@ -10,7 +10,7 @@ Arrivals: TypeAlias = Iterable[tuple[int, Hashable]]
 
 
 def evaluate_together(managers: Sequence[Manager], now: int, arrivals: Sequence[Arrivals]) -> list[Evaluation]:
-    """One evaluation of each, after its arrivals (time, lookup key), the money of all going where it brings most.
+    """Evaluate each manager after its arrivals (time, lookup key), the money of all going where it brings most.
 
     `manager.evaluate` does one alone, with the part that its weight gives it. Queries of a run are evaluated so.
 

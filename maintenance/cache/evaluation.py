@@ -1,4 +1,4 @@
-"""What one evaluation decided, did and answered; the rows of the journal."""
+"""The records of one evaluation: decision, refreshes, answers, and its row of the journal."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from freshkeeper.policies.base import NEVER, Budget, Round, Selection
 
 @dataclass(frozen=True, eq=False)
 class PreparedRound:
-    """What an evaluation may choose from, before it has money."""
+    """The round of an evaluation before its budget is opened."""
 
     k: int
     now: int
@@ -56,7 +56,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Refreshes:
-    """One row per SR that was asked for: what came of it by the deadline; and one per SR that came after its own."""
+    """A row for each entry that was fetched, with its outcome by the deadline; late responses have their own rows."""
 
     srs: Ids
     kinds: Kinds
@@ -80,21 +80,36 @@ class Refreshes:
 
     @classmethod
     def none(cls, spent: float = 0.0) -> "Refreshes":
-        """Of an evaluation that fetched nothing, and what it may have spent on trying."""
+        """Return the refreshes of an evaluation that fetched nothing, with what it may have spent on trying."""
         return replace(cls.of_late([], [], [], []), spent=spent)
 
     @classmethod
     def of_late(cls, late: Sequence[Late], srs: Sequence[int], changed: Sequence[bool], k: Sequence[int]) -> Self:
-        """What a source answered after the deadline; what it had at the instant of asking."""
-        rows, at = len(late), np.array([one.read_at for one in late], np.int64)
+        """Return rows for responses after the deadline; each has the value at the instant of its request."""
+        rows = len(late)
+        read_at = np.array([one.read_at for one in late], np.int64)
+        kinds = np.array([one.kind for one in late], np.int8)
+        keys = [one.key for one in late]
+        errors = [one.outcome.error for one in late]
         return cls(
-            np.array(srs, np.int32), np.array([one.kind for one in late], np.int8), [one.key for one in late],
-            np.zeros(rows), np.array(changed, bool), [one.outcome.error for one in late], at, np.zeros(rows),
-            np.array(k, np.int64), at, np.ones(rows, bool), 0, 0.0, 0.0,
-        )  # fmt: skip
+            srs=np.array(srs, np.int32),
+            kinds=kinds,
+            keys=keys,
+            gain=np.zeros(rows),
+            changed=np.array(changed, bool),
+            errors=errors,
+            read_at=read_at,
+            sent=np.zeros(rows),  # their requests were counted when they were sent
+            k=np.array(k, np.int64),
+            t_ms=read_at,
+            late=np.ones(rows, bool),
+            requests=0,
+            spent=0.0,
+            fetch_ms=0.0,
+        )
 
     def with_late(self, late: "Refreshes") -> "Refreshes":
-        """These, and after them what earlier evaluations had asked for."""
+        """Append the rows of late responses to earlier evaluations."""
         if not late.keys:
             return self
         joined: dict[str, Any] = {
@@ -105,12 +120,12 @@ class Refreshes:
 
     @property
     def entries(self) -> Iterator[tuple[int, Hashable]]:
-        """What each was of: the kind of entry, and its key."""
+        """The kind and the key of each entry."""
         return zip(self.kinds.tolist(), self.keys, strict=True)
 
     @property
     def failed(self) -> int:
-        """How many fetches failed or had not come by the deadline."""
+        """The number of fetches that failed or had no response by the deadline."""
         return sum(error is not None and not late for error, late in zip(self.errors, self.late.tolist(), strict=True))
 
 
@@ -169,28 +184,28 @@ class Join:
 
     @cached_property
     def degrees(self) -> Ints:
-        """How many rows each SN has."""
+        """The number of rows of each lookup key."""
         return self.graph.degrees(self.sns)
 
     @property
     def weight(self) -> Ints:
-        """How many window mappings have the SN of each row."""
+        """The number of window mappings of the lookup key of each row."""
         return np.repeat(self.counts, self.degrees)
 
     @cached_property
     def fresh(self) -> Floats:
-        """By row: the probability that the answer is fresh."""
+        """The probability that the answer of each row is fresh."""
         return np.repeat(self.fresh_by_sn, self.degrees) if self.all_inputs_fresh else self.copies[self.rows[1]]
 
     def values(self, srs: list[int], held: Sequence[object]) -> list[object]:
-        """What answers have of these SRs, `held` being what the view has now."""
+        """Return the values that answers are made of; `held` are the present values of the view."""
         if not self.audited:
             return [held[sr] for sr in srs]
         return [self.audited[sr] if sr in self.audited else held[sr] for sr in srs]
 
     @cached_property
     def fresh_by_sn(self) -> Floats:
-        """By SN: the probability that all its copies are fresh; 0 where it needs none."""
+        """The probability, by lookup key, that all its copies are fresh; 0 where it needs none."""
         connected, found = self.degrees > 0, np.zeros(self.sns.size)
         starts = (np.cumsum(self.degrees) - self.degrees)[connected]
         if starts.size:
@@ -227,34 +242,44 @@ class Answers:
 
     @classmethod
     def of(cls, join: Join, view: View) -> Self:
-        """The answers that a join stands for."""
+        """Build the answers of a join."""
         sn, sr = join.rows
         held = join.refreshed[sr] != NEVER
         sn, sr = sn[held], sr[held]
         sns, srs = view.sns.keys, view.srs.keys
         numbers = sr.tolist()
+        keys = [sns[n] for n in sn.tolist()]
+        entries = [srs[n] for n in numbers]
         return cls(
-            join.now, sn, sr, join.weight[held], join.refreshed[sr], join.fresh[held], view.kinds[sr],
-            [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], join.values(numbers, view.values),
-        )  # fmt: skip
+            now=join.now,
+            key_slots=sn,
+            entry_slots=sr,
+            weight=join.weight[held],
+            refreshed=join.refreshed[sr],
+            freshness=join.fresh[held],
+            kinds=view.kinds[sr],
+            keys=keys,
+            entries=entries,
+            values=join.values(numbers, view.values),
+        )
 
     @property
     def age(self) -> Ints:
-        """How long before the evaluation each copy was fetched."""
+        """The time between the fetch of each copy and the evaluation."""
         return self.now - self.refreshed
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Answer]:
-        """One `Answer` after the other, in the order of the columns."""
+        """Yield an `Answer` for each row of the columns."""
         numbers = (column.tolist() for column in (self.weight, self.refreshed, self.freshness, self.age))
         yield from map(Answer, self.keys, self.entries, self.values, *numbers)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One row of the journal's evaluations: what can be said without knowing the truth.
+    """The row of an evaluation in the journal, without anything that only the truth could tell.
 
     >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
     >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
@@ -291,7 +316,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One evaluation from end to end.
+    """The outcome of one evaluation from end to end.
 
     >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
     >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
@@ -314,11 +339,11 @@ class Evaluation:
 
     @property
     def answers(self) -> Answers:
-        """What was answered, where the manager lets evaluations carry that, as it does unless told otherwise."""
+        """The answers, if the manager lets evaluations carry them, as it does by default."""
         if self.carried_answers is None:
             raise ConfigError("a Manager with answers=False makes evaluations without them: ask its answers_of(...)")
         return self.carried_answers
 
     def with_marks(self, marked: int) -> "Evaluation":
-        """So many window mappings of lookup keys that were never fetched are answered all the same."""
+        """Count `marked` window mappings of keys that were never fetched as answered all the same."""
         return replace(self, record=replace(self.record, missed=self.record.missed - marked, marked=marked))

@@ -1,4 +1,4 @@
-"""What earlier evaluations asked for and a source answers after their deadline."""
+"""Late responses: those that a source gives after the deadline of the evaluation that asked for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class LateRefreshes:
     _evaluation_at: dict[int, int] = field(default_factory=dict)
 
     def receive(self, late: Sequence[Late], k: int) -> Refreshes:
-        """Into the view with it, at evaluation `k`; what is no longer in the view is let go."""
+        """Put late responses into the view at evaluation `k`; those for entries that have left it are dropped."""
         by_kind = self.writer.view.srs.by_kind
         known = [one for one in late if one.key in by_kind[one.kind]]
         slots = [by_kind[one.kind][one.key] for one in known]
@@ -32,7 +32,7 @@ class LateRefreshes:
         return Refreshes.of_late(known, slots, changed, [self._evaluation_at.get(one.read_at, k) for one in known])
 
     def remember(self, decision: Decision, errors: Sequence[str | None]) -> None:
-        """Which evaluation it was: what was asked for and is not there may still come."""
+        """Remember which evaluation it was: responses that are not there yet may still come."""
         if any(errors):
             self._evaluation_at[decision.now] = decision.k
         if len(self._evaluation_at) > LONGEST_WAIT:

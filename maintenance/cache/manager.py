@@ -1,4 +1,4 @@
-"""One evaluation from end to end: the only place where window, view, graph, policy, budget and source meet.
+"""Evaluations from end to end: the only place where window, view, graph, policy, budget and source meet.
 
     arrivals ─▶ window ─▶ graph ─▶ round ─▶ policy ─▶ selection ─▶ endpoint ─▶ view ─▶ answers and a record
 

@@ -33,7 +33,7 @@ class RoundBuilder:
         self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
 
     def build(self, now: int, k: int, price: Price, of_misses: Price | None = None) -> tuple[Ints, Round]:
-        """The slots that the round is about, and the round; `of_misses` is what lookup keys cost that are not there."""
+        """Return the slots of the round and the round; `of_misses` is the price of lookup keys that are not there."""
         graph = self.view.graph
         active = graph.active(self.policy.scope)
         srs = np.arange(graph.srs) if active is None else active
@@ -65,7 +65,7 @@ class RoundBuilder:
         return cost
 
     def without(self, resting: Iterable[EntryId], srs: Ints, round: Round, budget: Budget) -> Round:
-        """What rests costs more than there is, so that no policy waits for it."""
+        """Price entries in back-off above the budget, so that no policy chooses them."""
         by_kind = self.view.srs.by_kind
         slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]
         if not slots:
@@ -73,7 +73,7 @@ class RoundBuilder:
         return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
 
     def _instants(self, now: int, k: int) -> Ints:
-        """The evaluations ahead; those of a count window at the pace seen so far."""
+        """Return the evaluations ahead; those of a count window at the pace seen so far."""
         step = self.window.step
         self._pace = self._pace or (now, k)
         if self.window.count:
@@ -82,7 +82,7 @@ class RoundBuilder:
         return now + step * np.arange(self.horizon)
 
     def _with_misses(self, answers: Floats, srs: Ints) -> Floats:
-        """A miss stands for as many answers as an SN has on average."""
+        """Count a miss as many answers as a lookup key has on average."""
         if self.view.misses and self.case is Case.BGP:
             answers[self.view.missing(srs)] *= self.view.degree
         return answers

@@ -1,4 +1,4 @@
-"""What a target cost, and whether it was kept: a sentence for people."""
+"""A sentence for people about a target: whether it was kept, and what it cost."""
 
 from freshkeeper.maintenance.cache.budget.target_income import TargetIncome
 from freshkeeper.maintenance.cache.manager import Manager
@@ -15,7 +15,7 @@ def daily(manager: Manager) -> float | None:
 
 
 def target_news(name: str, manager: Manager) -> str:
-    """The end of a run: the target, what audits measured, what it cost of what it might have."""
+    """Summarise a run with a target: what audits measured, and what it cost of what it might have."""
     ledger = manager.ledger
     assert isinstance(ledger.income, TargetIncome)
     control, measured = ledger.income.controller, manager.auditor.measured if manager.auditor is not None else None

@@ -1,4 +1,4 @@
-"""What a source answered goes into the view, in time or late, and to those who learn from it."""
+"""Responses of a source go into the view, in time or late, and to the models that learn from them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -41,11 +41,11 @@ class ViewWriter:
         if brought:
             self.store(np.array(list(brought), np.int32), list(brought.values()), read_at)
         if hasattr(self.policy, "observe"):
-            self.policy.observe(Results(srs, good, changed, read_at, tuple(keys), self.view.kinds[srs]))
+            self.policy.observe(Results(srs, good, changed, read_at, keys=tuple(keys), kinds=self.view.kinds[srs]))
         return changed
 
     def store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
-        """New copies into the view; one that was read before the one held comes too late to be of use."""
+        """Store new copies in the view; one read before the copy that is held comes too late to be of use."""
         previous = self.view.last_refresh[slots]
         if (previous > now).any():
             newer, changed = previous <= now, np.zeros(len(slots), bool)
@@ -54,5 +54,5 @@ class ViewWriter:
         changed = self.view.store(slots, [copy.value for copy in copies], now)
         modified = np.array([copy.modified for copy in copies], dtype=np.int64)
         expires = np.array([copy.expires for copy in copies], dtype=np.int64)
-        self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
+        self.model.observe(Evidence(slots, now, previous, changed, modified=modified, expires=expires))
         return changed

@@ -1,4 +1,4 @@
-"""What a window needs of a view, from one evaluation to the next: its content and the view's graph move together."""
+"""The demand of a window, from one evaluation to the next: its content and the view's graph move together."""
 
 from collections.abc import Hashable, Sequence
 from copy import deepcopy
@@ -23,7 +23,7 @@ class WindowDemand:
     k: int = 0
 
     def times(self, now: int, times: list[int]) -> Ints:
-        """The times of arrivals before the next evaluation."""
+        """Return the times of arrivals before the next evaluation; raise TimeError for later ones."""
         self.check(now)
         at = np.array(times, dtype=np.int64)
         if at.size and at.max() > now:
@@ -31,7 +31,7 @@ class WindowDemand:
         return at
 
     def check(self, now: int) -> None:
-        """Whether there can be an evaluation at `now`."""
+        """Raise TimeError unless there can be an evaluation at `now`."""
         if self.now is not None and now <= self.now:
             raise TimeError(f"time goes backwards: evaluation at {now} after the one at {self.now}")
         if not self.content.spec.count:
@@ -49,7 +49,7 @@ class WindowDemand:
         self.now = now
 
     def advance_again(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None) -> None:
-        """The same after a restart: what a restored view knows of arrivals has those of this window already."""
+        """Advance after a restart: a restored view has counted the arrivals of this window already."""
         tallies = self.content.tallies, self.view.graph.tallies
         known = [deepcopy(one.rates) for one in tallies] if self.content.k is None else None
         self.advance(now, at, sns, identity)
@@ -58,13 +58,13 @@ class WindowDemand:
             one.rates = rates
 
     def present(self) -> tuple[Ints, Ints]:
-        """The slots of the SNs in the window, and how many mappings each of them has there."""
+        """Return the slots of the lookup keys in the window, and how many mappings each of them has there."""
         counts = self.content.counts(self.view.graph.sns)
         present = np.flatnonzero(counts)
         return present, counts[present].astype(np.int64)
 
     def needed(self, now: int, sns: Ints, counts: Ints) -> Ids:
-        """How often a window needs each entry; where a later one has been decided on since, by its own counts."""
+        """Return how often a window needs each entry; if a later evaluation has begun since, by these counts."""
         graph = self.view.graph
         if now == self.now:
             return graph.tallies.total[: graph.srs]

@@ -26,7 +26,7 @@ from freshkeeper.policies.base import Case
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One answer: its SN, the slots of the SRs that it is made of, and the keys of those that the view has."""
+    """An answer to check: its lookup key, the slots of its entries, and the keys of those that the view has."""
 
     sn: Hashable
     srs: tuple[int, ...]
@@ -46,7 +46,7 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What an evaluation draws from: the SNs in the window, their mappings, how many SRs each has, which are misses."""
+    """The lookup keys in the window that an evaluation draws answers from."""
 
     sns: Ints
     counts: Ints
@@ -56,7 +56,7 @@ class Sampled:
     """how many SRs a miss may be expected to have"""
 
     def answers(self, case: Case) -> Floats:
-        """The answers of each SN."""
+        """Return the number of answers of each lookup key."""
         if case is Case.AGGREGATE:
             return np.where(self.degrees > 0, self.counts, 0).astype(np.float64)
         return np.where(self.missing, self.degree, self.degrees) * self.counts.astype(np.float64)
@@ -81,7 +81,7 @@ class Measured:
     """drawn, but their copies could not be had, or would have cost more than there was"""
 
     def add(self, fresh: bool | None) -> None:
-        """One more answer; None where it cannot be told."""
+        """Count one more answer; None where its freshness is unknown."""
         if fresh is None:
             self.unknown += 1
         else:
@@ -95,7 +95,7 @@ class Measured:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true share lies; everything is possible as long as nothing was checked."""
+        """The interval of the true share; from 0 to 1 as long as nothing was checked."""
         if not self.checked:
             return 0.0, 1.0
         low, high = wilson(self.fresh / self.checked, self.checked, sqrt)
@@ -115,7 +115,7 @@ class Auditor:
 
     @classmethod
     def of(cls, share: Amount, case: Case, rng: np.random.Generator) -> "Auditor":
-        """A share of the budget as people write it."""
+        """Build an auditor from a share of the budget as people write it."""
         part = exact(share, "the share of the budget that audits have")
         if part >= 1:
             raise ConfigError(f"audits may have a share of the budget below 1, not {share}: nothing would be refreshed")
@@ -153,7 +153,7 @@ class Auditor:
         return found
 
     def dump(self) -> dict[str, Any]:
-        """What must survive a restart."""
+        """Return the account, the random state and what was measured."""
         rng_state = self.rng.bit_generator.state
         return {"account": str(self.account), "rng_state": rng_state, "measured": vars(self.measured)}
 
@@ -169,7 +169,7 @@ class Auditor:
 
 
 def still_fresh(copy: Copy, held: object, refreshed: int) -> bool | None:
-    """Whether the copy that was held is fresh, judged by what a fetch brings: by version if told, else by value."""
+    """Return whether a copy was fresh, judged by a fetch of its entry: by version if there is one, else by value."""
     if copy.error is not None:
         return None
     return copy.value == held and (copy.modified == UNKNOWN or copy.modified <= refreshed)

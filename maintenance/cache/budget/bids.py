@@ -1,4 +1,4 @@
-"""What views bid for a budget that they share: the answers that each further unit of money would bring to them.
+"""Bids of views for a budget that they share: the answers that each further unit of money would bring to them.
 
 Money goes where the next unit of it brings most, which for bids that fall is the optimum of all of them together (up to
 entries that cost more than a unit); the last unit that is given sets the one price at which all of them buy.
@@ -20,7 +20,8 @@ class Bid:
     cost: Floats
 
     def by_unit(self, unit: float, most: int) -> Floats:
-        """What each unit of money brings, at most so many of them; a later one never more than the one before.
+        """Return what each unit of money brings, for at most `most` units; a later one never brings more than the one
+        before.
 
         What costs less than a unit shares one, what costs more is spread over those that it needs.
         """

@@ -48,7 +48,7 @@ AUDITS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What one evaluation shows a controller."""
+    """The evidence of one evaluation for a controller."""
 
     weights: Floats
     """of its answers, those that were missed included"""
@@ -86,7 +86,7 @@ class Controller:
 
     @classmethod
     def of(cls, target: float, ceiling: Amount) -> "Controller":
-        """It begins with all that may be paid: first the target, then what it costs."""
+        """Build a controller that begins with all that may be paid: first the target, then what it costs."""
         if isinstance(target, bool) or not 0 < target < 1:
             raise ConfigError(f"a target is the share of answers that are to be fresh, as 0.95, not {target!r}")
         most = exact(ceiling, "the most that an evaluation may cost")
@@ -96,12 +96,12 @@ class Controller:
 
     @property
     def freshness(self) -> float | None:
-        """What is believed of all answers now; None before there were any."""
+        """The share of fresh answers that is believed now; None before there were any."""
         return None if self.expected is None else min(1.0, max(0.0, self.expected + self.error))
 
     @property
     def error(self) -> float:
-        """By how much more is fresh than the corrected expectation says, as audits say."""
+        """The difference between the audited freshness and the corrected expectation."""
         return self.errors / (self.audits + DOUBT)
 
     def note(self, seen: Observed) -> None:
@@ -115,7 +115,7 @@ class Controller:
             self._move(self.freshness or 0.0, self.spent)
 
     def _corrected(self, fresh: Floats) -> Floats:
-        """With all rates of change so many times as large."""
+        """Return the probabilities with all rates of change multiplied by the pace."""
         found: Floats = fresh ** exp(self.pace)
         return found
 
@@ -140,7 +140,7 @@ class Controller:
         self.pay = min(self.ceiling, max(least, Fraction(round(pay * 1000), 1000)))
 
     def dump(self) -> dict[str, Any]:
-        """What must survive a restart."""
+        """Return what the controller has learned, as JSON."""
         return {name: getattr(self, name) for name in STATE_FIELDS} | {"pay": str(self.pay)}
 
     def load(self, state: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ WHOLE_BELOW = 2**53
 
 
 def exact(amount: Amount, name: str = "amount") -> Fraction:
-    """A number of cost units as people write it: 0.1 is a tenth."""
+    """Return a number of cost units exactly as people write it: 0.1 is a tenth."""
     if isinstance(amount, float) and 0 <= amount < WHOLE_BELOW and amount.is_integer():
         return Fraction(int(amount))  # as most are: reading the text takes ten times as long
     value = Fraction(str(amount)) if isinstance(amount, float) and amount == amount and abs(amount) < 1e300 else amount
@@ -54,7 +54,7 @@ class BudgetRule:
         unit: Amount = 1,
         evaluations: int | None = None,
     ) -> "BudgetRule":
-        """From numbers as people write them."""
+        """Build a rule from numbers as people write them."""
         rule = cls(
             exact(per_evaluation, "a budget per evaluation"),
             exact(bank, "a bank's capacity"),
@@ -70,16 +70,16 @@ class BudgetRule:
 
     @cached_property
     def pays_evenly(self) -> bool:
-        """Whether every evaluation is paid the same, because γ is a whole number of units."""
+        """True if every evaluation is paid the same, because γ is a whole number of units."""
         return self.per_evaluation % self.unit == 0
 
     def paid(self, evaluations: int) -> Fraction:
-        """What the first evaluations are paid together, in whole units."""
+        """Return what the first evaluations are paid together, in whole units."""
         return evaluations * self.per_evaluation // self.unit * self.unit
 
 
 class Income:
-    """Where the money of a ledger comes from; alone, it is the ledger's, and what is left stays with it.
+    """The source of a ledger's money; by default the ledger is alone, and what is left stays with it.
 
     A rule pays the same at every evaluation (`RuleIncome`), a controller what a target needs (`TargetIncome`), a budget
     that views share what the others leave (`SharedIncome`).
@@ -228,7 +228,7 @@ class Ledger:
         return had, spent
 
     def dump(self) -> dict[str, Any]:
-        """Return what must survive a restart."""
+        """Return the account as JSON, with what its income needs."""
         amounts = {name: str(getattr(self, name)) for name in AMOUNTS}
         return {"evaluations": self.evaluations} | amounts | self.income.dump()
 
@@ -241,7 +241,7 @@ class Ledger:
 
     @property
     def over_budget(self) -> bool:
-        """Whether more was spent than the rule ever paid."""
+        """True if more was spent than the rule ever paid."""
         return self.spent > self.rule.paid(self.evaluations) + self.rule.initial
 
     def check(self) -> None:
@@ -254,7 +254,7 @@ AMOUNTS = ("spent", "carried", "paid", "available")
 
 
 def rule_of(budget: "BudgetRule | Ledger | Amount") -> "BudgetRule | Ledger":
-    """A rule, or a number of requests for every evaluation."""
+    """Return a rule or a ledger, made of a number of requests for every evaluation if it is one."""
     if isinstance(budget, BudgetRule | Ledger):
         return budget
     if isinstance(budget, int | float | Fraction) and not isinstance(budget, bool):

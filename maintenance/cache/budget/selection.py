@@ -1,4 +1,4 @@
-"""What a policy may not do, checked before anything is fetched or spent, and what its choice costs in requests."""
+"""Checks of a policy's choice before anything is fetched or spent, and the price of the choice in requests."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def whole_requests(
     selection: Selection, missing: Bools, price: Price, available: float, of_misses: Price | None = None,
     fits: bool = True,
 ) -> Selection:  # fmt: skip
-    """What full and started requests pay for: refreshes and misses go in requests of their own, the best first.
+    """Return the part of a selection that full and started requests pay for, the best first.
 
     `fits` says that one by one they are paid for.
     """
@@ -66,7 +66,7 @@ def whole_requests(
 
 
 def preferring(first: Ids, selection: Selection) -> Selection:
-    """A selection in which these slots are the best."""
+    """Return a selection in which these slots are the best."""
     others = ~np.isin(selection.chosen, first)
     best = np.full(first.size, selection.scores.max(initial=0.0))
     chosen = np.concatenate([first, selection.chosen[others]]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""One budget for several views: where it brings most or by weights, with a part that nobody else can take.
+"""A budget for several views: where it brings most or by weights, with a part that nobody else can take.
 
 Every period the budget is paid once and allocated: each view's minimum first, the rest by weights. Views that bid
 before they open have theirs allocated anew among each other, by what each unit of money brings (`bids.py`). What a view
@@ -103,7 +103,7 @@ class SharedBudget:
 
     @property
     def begun(self) -> bool:
-        """Whether a period has been paid for, here or in an earlier process whose state was loaded."""
+        """True once a period has been paid for, here or in an earlier process whose state was loaded."""
         return self._period_number is not None
 
     def open(self, member: "SharedIncome", now: int) -> Fraction:
@@ -166,7 +166,7 @@ class SharedBudget:
 
     @property
     def _free(self) -> Fraction:
-        """What is not reserved, and belongs to no view that may still come in this period."""
+        """The amount that is not reserved, and belongs to no view that may still come in this period."""
         return max(NO_MONEY, self.ledger.available - self._allocated)
 
     def _begin(self, member: "SharedIncome", now: int) -> None:
@@ -296,7 +296,7 @@ class SharedBudget:
 
 @dataclass(frozen=True)
 class Hold:
-    """When and by whom a reservation in the common ledger was made."""
+    """The period, the instant and the thread of a reservation in the common ledger."""
 
     period: int | None
     now: int
@@ -370,7 +370,7 @@ class SharedIncome(Income):
             self.budget.spend(self, cost, ledger.overdraft)
 
     def balance(self, ledger: Ledger) -> str:
-        """Say what is available, and to whom, as the beginning of an error."""
+        """Say what the view has of the shared budget, as the beginning of an error."""
         return f"{self.name} has {ledger.available} cost units of the shared budget"
 
     def dump(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class TargetIncome(RuleIncome):
             raise BudgetError(f"{ledger.spent} cost units were spent, and {self.total} were paid towards the target")
 
     def dump(self) -> dict[str, Any]:
-        """Return what must survive a restart."""
+        """Return what was paid out, and what the controller has learned."""
         return {"due": str(self.due), "total": str(self.total), "controller": self.controller.dump()}
 
     def load(self, state: Mapping[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""What windows need now and later: counts per lookup key, and the maintenance graph."""
+"""The demand of windows, now and later: counts per lookup key, and the maintenance graph."""

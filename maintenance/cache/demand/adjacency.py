@@ -37,7 +37,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.start.size
 
     def extend(self, rows: int) -> None:
@@ -52,7 +52,7 @@ class Rows:
         self.start, self.stop, self.room = (pool[:rows] for pool in self._pools)
 
     def of(self, row: int) -> Ids:
-        """The neighbours of a row."""
+        """Return the neighbours of a row."""
         return self.neighbours[self.start[row] : self.stop[row]]
 
     def append(self, row: int, neighbour: int) -> None:
@@ -71,7 +71,7 @@ class Rows:
         self.neighbours[place] = self.neighbours[self.stop[row]]
 
     def csr(self) -> tuple[Ints, Ids]:
-        """The rows without room, as CSR; becomes the present layout, shared with the caller until the next write."""
+        """Return the rows without room, as CSR, shared with the caller until the next write."""
         lengths = self.stop - self.start
         start = np.concatenate([[0], np.cumsum(lengths)])
         if start[-1] != self.used or self.neighbours.size != self.used or not np.array_equal(start[:-1], self.start):
@@ -85,7 +85,7 @@ class Rows:
             self.start, self.neighbours, self.shared = self.start.copy(), self.neighbours.copy(), False
 
     def _move(self, row: int, room: int) -> None:
-        """To the end of the pool, with more room; half the pool being abandoned rooms, the pool is laid anew."""
+        """Move a row to the end of the pool, with more room."""
         self.neighbours = grown(self.neighbours, self.used + room)
         old = self.of(row)
         self.neighbours[self.used : self.used + old.size] = old

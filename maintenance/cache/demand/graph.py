@@ -39,12 +39,12 @@ class MaintenanceGraph:
 
     @property
     def sns(self) -> int:
-        """How many SN numbers are in use."""
+        """The number of slots of lookup keys in use."""
         return self.by_sn.count
 
     @property
     def srs(self) -> int:
-        """How many SR numbers are in use."""
+        """The number of slots of entries in use."""
         return self.by_sr.count
 
     def extend(self, sns: int, srs: int) -> None:
@@ -72,11 +72,11 @@ class MaintenanceGraph:
         self._count()
 
     def dump(self, sns: Iterable[int]) -> list[list[int]]:
-        """The SRs that each of these SNs needs, in their order."""
+        """Return the entries that each of these lookup keys needs, in their order."""
         return [self.by_sn.of(sn).tolist() for sn in sns]
 
     def load(self, edges: Sequence[Sequence[int]], srs: int) -> None:
-        """The same of all SNs from 0 on, with what the window has loaded."""
+        """Lay the edges of all lookup keys from slot 0 on, with what the window has loaded."""
         lengths = np.array([len(each) for each in edges], np.int64)
         sr = np.array([sr for each in edges for sr in each], np.int32)
         self.lay(np.repeat(np.arange(lengths.size), lengths), sr, lengths.size, srs)
@@ -92,7 +92,7 @@ class MaintenanceGraph:
         return True
 
     def remove_edge(self, sn: int, sr: int) -> None:
-        """The lookup key needs the entry no more, from the next round on."""
+        """Disconnect an entry from a lookup key, from the next round on."""
         self.by_sn.discard(sn, sr)
         self.by_sr.discard(sr, sn)
         self._changed(sn, sr, -1)
@@ -105,7 +105,7 @@ class MaintenanceGraph:
         kernels.touch(*edges, *counts, fade, *movement.parts)
 
     def active(self, scope: Scope) -> Ints | None:
-        """The SRs that a round of this scope holds; None where that is most of them, so that all may as well be."""
+        """Return the entries in a round of this scope, or None where that is most of them, so that all may be in it."""
         if scope is Scope.ALL:
             return None
         wanted = self.tallies.total[: self.srs] > 0
@@ -118,11 +118,11 @@ class MaintenanceGraph:
         return self.tallies.still_there(self.window.k or 0, self.srs if srs is None else srs, horizon)
 
     def arrivals(self, srs: Ints) -> Floats:
-        """In how many new answers each of these SRs is expected to take part per evaluation."""
+        """Return in how many new answers each of these entries is expected to take part per evaluation."""
         return self.tallies.rates.per_evaluation(self.srs)[srs]
 
     def structure(self, horizon: int, srs: Ints | None) -> Structure:
-        """What a policy sees beyond demand: all edges, or those of the SNs in the window among the chosen SRs."""
+        """Build what a policy sees beyond demand: all edges, or those of keys in the window to the chosen entries."""
         rates = self.window.tallies.rates.per_evaluation(self.sns)
         if srs is None:
             return Structure(self.snapshot(), self.window.profile(self.sns, horizon), rates)
@@ -135,22 +135,22 @@ class MaintenanceGraph:
         return Structure(graph, self.window.profile(sns, horizon), rates[sns])
 
     def snapshot(self) -> Graph:
-        """The edges as CSR both ways, as a policy gets them."""
+        """Return the edges as CSR both ways, as a policy gets them."""
         if self._snapshot is None:
             self._snapshot = Graph(*self.by_sn.csr(), *self.by_sr.csr())
         return self._snapshot
 
     def degrees(self, sns: Ints) -> Ints:
-        """How many SRs each of some SNs needs."""
+        """Return how many entries each of some lookup keys needs."""
         return self.by_sn.stop[sns] - self.by_sn.start[sns]
 
     def edges_of(self, sns: Ints) -> tuple[Ints, Ids]:
-        """The edges of some SNs, as two columns."""
+        """Return the edges of some lookup keys, as two columns."""
         lengths = self.degrees(sns)
         return np.repeat(sns, lengths), self.by_sn.neighbours[spread(self.by_sn.start[sns], lengths)]
 
     def _count(self) -> None:
-        """What the window holds and expects, into tallies that are empty."""
+        """Count what the window holds and expects, into tallies that are empty."""
         sns, rows = self.window.mappings_by_row()
         self.apply(Movement(entered_sn=sns, entered_row=rows))
         theirs, mine = self.window.tallies.rates, self.tallies.rates

@@ -6,7 +6,7 @@ from freshkeeper.policies.base import Round, Selection
 
 
 def to_networkx(round: Round, selection: Selection | None = None) -> "nx.Graph[tuple[str, int]]":
-    """The maintenance graph of a round: nodes ("sn", i) and ("sr", j) with what the policy knows of them.
+    """Draw the maintenance graph of a round: nodes ("sn", i) and ("sr", j) with what the policy knows of them.
 
     An SN has its `mappings` in the window, an SR its `demand`, whether it is `stale`, how many evaluations it would
     stay fresh (`life`) and whether the selection has `chosen` it.

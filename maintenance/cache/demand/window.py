@@ -65,7 +65,7 @@ class WindowSpec:
         return self.start + k * self.step
 
     def index(self, now: int) -> int:
-        """The k of an instant on the grid; other instants are errors."""
+        """Return the k of an instant on the grid; raise TimeError for other instants."""
         k, remainder = divmod(now - self.start, self.step)
         if remainder and self.grid:
             raise TimeError(
@@ -75,14 +75,14 @@ class WindowSpec:
         return k
 
     def first(self, at: Ints) -> Ints:
-        """The first evaluation whose window holds an element at `at`."""
+        """Return the first evaluation whose window holds an element at `at`."""
         offset = at - self.start
         if not self.grid:
             return offset // self.step
         return -(-offset // self.step) if self.closure is Closure.LEFT_OPEN else offset // self.step + 1
 
     def last(self, at: Ints) -> Ints:
-        """The last evaluation whose window holds an element at `at`."""
+        """Return the last evaluation whose window holds an element at `at`."""
         offset = at + self.range - self.start
         return -(-offset // self.step) - 1 if self.closure is Closure.LEFT_OPEN else offset // self.step
 
@@ -97,7 +97,7 @@ Moves: TypeAlias = list[tuple[Ints, Ints]]
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """How the rows changed: rows emptied, counts taken out of others, counts put in; in this order."""
+    """A change of the rows: rows emptied, counts taken out of others, counts put in; in this order."""
 
     emptied: Ints = field(default_factory=lambda: NO_INTS)
     left_sn: Ints = field(default_factory=lambda: NO_INTS)
@@ -139,7 +139,7 @@ class Window:
     _entered: list[tuple[Ints, Ints]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """One row per evaluation ahead that the window can reach, and `far`."""
+        """Make one row per evaluation ahead that the window can reach, and `far`."""
         self.ring = min(self.spec.span, self.ring)
         self.tallies = WindowCounts(self.ring)
 
@@ -149,7 +149,7 @@ class Window:
         return self.ring
 
     def insert(self, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> None:
-        """Mappings arrive; a mapping of the same `identity` arriving again keeps its latest position."""
+        """Add mappings; a mapping of the same `identity` arriving again keeps its latest position."""
         if self.spec.count:
             at = np.arange(self.seen + 1, self.seen + sns.size + 1)
         self.seen += sns.size
@@ -167,18 +167,18 @@ class Window:
             self._schedule(first[seen], last[seen], sns[seen])
 
     def remove(self, identities: Iterable[Hashable]) -> None:
-        """Mappings that are gone before their time; they leave at the next evaluation."""
+        """Remove mappings before their time; they leave at the next evaluation."""
         for name in identities:
             held = self._by_identity.pop(name, None)
             if held is not None and not self._stop_waiting(*held):
                 self._replaced.append(held[:2])
 
     def withdraw(self, at: Ints, sns: Ints) -> None:
-        """Mappings without identity that came at these positions are gone; they leave at the next evaluation."""
+        """Remove mappings without identity that came at these positions; they leave at the next evaluation."""
         self._withdrawn.append((self.spec.last(at), sns))
 
     def forget(self, sns: Ints) -> None:
-        """Nothing of these SNs is in the window any more, nor waits for it; for mappings without identity."""
+        """Remove all mappings of these lookup keys at once, waiting ones too; for mappings without identity."""
         for due, parts in self._waiting.items():
             kept = [~np.isin(part, sns) for _, part in parts]
             self._waiting[due] = [(last[k], part[k]) for (last, part), k in zip(parts, kept, strict=True)]
@@ -189,7 +189,7 @@ class Window:
         self.tallies.total[sns] = 0
 
     def due(self) -> int:
-        """The latest evaluation of a count window whose last element has arrived."""
+        """Return the latest evaluation of a count window whose last element has arrived."""
         return (self.seen - self.spec.start) // self.spec.step
 
     def advance(self, k: int) -> Movement:
@@ -232,7 +232,7 @@ class Window:
         return self.tallies.total[:sns]
 
     def busy(self, sns: int) -> Bools:
-        """Which SNs have a mapping in the window, or one that waits for it."""
+        """Return which lookup keys have a mapping in the window, or one that waits for it."""
         here: Bools = self.tallies.total[:sns] > 0
         for chunks in self._waiting.values():
             for _, waiting in chunks:
@@ -246,7 +246,7 @@ class Window:
         return np.repeat(sns, counts), np.repeat(rows, counts)
 
     def with_spec(self, spec: WindowSpec, ring: int, now: int) -> "Window":
-        """Another window over the same arrivals, as far as this one holds them.
+        """Return another window over the same arrivals, as far as this one holds them.
 
         An arrival is placed where its row may have it at the latest. Expected arrivals are counted on in other steps.
         For mappings without identity, in a window without a grid.
@@ -267,12 +267,12 @@ class Window:
         return found
 
     def dump(self, sns: Iterable[int]) -> dict[str, Any]:
-        """What is known of arrivals: until which evaluation, in how many, and of some SNs; no mapping is in it."""
+        """Return the arrival rates of some lookup keys, and until which evaluation they hold; no mapping is in it."""
         rates = self.tallies.rates
         return {"k": self.k, "evaluations": rates.evaluations, "arrivals": [float(rates.counts[sn]) for sn in sns]}
 
     def load(self, evaluations: float, arrivals: Sequence[float], age: Sequence[int]) -> None:
-        """The same of all SNs from 0 on, of each so many evaluations ago."""
+        """Load arrival rates of all lookup keys from slot 0 on, each so many evaluations old."""
         self.tallies.extend(len(arrivals))
         self.tallies.rates.load(evaluations, arrivals, age)
 
@@ -301,7 +301,7 @@ class Window:
         self._entered.append((sns, np.where(beyond, self.far, last % self.ring)))
 
     def _over(self, k: int) -> Ints:
-        """The rows of the evaluations that are over; names that lived until then are forgotten."""
+        """Return the rows of the evaluations that are over; identities that lived until then are forgotten."""
         for e in [e for e in self._names if e < k]:
             for name in self._names.pop(e):
                 if name in self._by_identity and self._by_identity[name][0] == e:
@@ -311,7 +311,7 @@ class Window:
         return np.arange(self.k, min(k, self.k + self.ring)) % self.ring
 
     def _latest(self, first: Ints, last: Ints, sns: Ints, identity: Sequence[Hashable], seen: Ints) -> Ints:
-        """Which of the arrivals count; those that they replace stop waiting, or leave at the next evaluation."""
+        """Return which arrivals count; those that they replace stop waiting, or leave at the next evaluation."""
         keep: dict[Hashable, int] = {}
         for n in seen.tolist():
             name, now = identity[n], (int(last[n]), int(sns[n]), int(first[n]))
@@ -346,7 +346,7 @@ class Window:
         self._left.append((np.array([sn]), np.array([row])))
 
     def _withdraw_all(self, last: Ints, sns: Ints) -> None:
-        """The same of many; what stays beyond the horizon is looked for one by one."""
+        """Withdraw many mappings; those that stay beyond the horizon are looked for one by one."""
         beyond = np.isin(last, list(self._beyond))
         for n in np.flatnonzero(beyond).tolist():
             self._withdraw(int(last[n]), int(sns[n]))

@@ -19,7 +19,7 @@ class ArrivalRates:
     evaluations: float = 0.0
 
     def __post_init__(self) -> None:
-        """A memory shorter than one evaluation remembers nothing."""
+        """Raise ConfigError for a memory of one evaluation or less."""
         if self.memory <= 1:
             raise ConfigError(f"the memory of arrival rates must be more than 1 evaluation, not {self.memory}")
 
@@ -34,19 +34,19 @@ class ArrivalRates:
         return factor
 
     def load(self, evaluations: float, counts: Sequence[float], age: Sequence[int]) -> None:
-        """Counts that have faded since, for so many evaluations each."""
+        """Load counts that have faded since, for so many evaluations each."""
         fade = 1.0 - 1.0 / self.memory
         self.evaluations = evaluations
         self.counts[: len(counts)] = [count * fade**ago for count, ago in zip(counts, age, strict=True)]
 
     def in_steps(self, share: float) -> "ArrivalRates":
-        """The same in evaluations of which so many, or such a share of one, come in an evaluation of these."""
+        """Return the rates for evaluations of another length: `share` of them come in an evaluation of these."""
         evaluations = max(1.0, self.evaluations * share)
         known = self.evaluations * share
         return ArrivalRates(self.memory, self.counts * (evaluations / known if known else 1.0), evaluations)
 
     def per_evaluation(self, width: int) -> Floats:
-        """Expected new ones of each per evaluation."""
+        """Return the expected new arrivals of each per evaluation."""
         return self.counts[:width] / max(self.evaluations, 1.0)
 
 

@@ -15,7 +15,7 @@ from freshkeeper.policies.base import Knowledge
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What successful fetches revealed, one row per SR."""
+    """The evidence of successful fetches, one row per entry."""
 
     slots: Ids
     now: int
@@ -42,7 +42,7 @@ class Beliefs:
 
     @property
     def matrices(self) -> list[Floats]:
-        """Those that there are."""
+        """The matrices that are not None."""
         return [matrix for matrix in (self.refreshed, self.kept, self.change) if matrix is not None]
 
 
@@ -51,18 +51,18 @@ class TellsClocks(Protocol):
     """A model that finds out which entries change by a clock."""
 
     def regular(self, slots: Ints) -> tuple[Floats, Floats]:
-        """The probability that each of these slots does, and the period in ms that it has then."""
+        """Return the probability that each of these slots changes by a clock, and the period in ms that it has then."""
 
 
 class ChangeModel(Protocol):
-    """What is known of changes."""
+    """The knowledge of changes: a seam for what is exact, published or learned."""
 
     @property
     def knowledge(self) -> Knowledge:
-        """How much it knows, for tables that must not mix the levels."""
+        """The amount of knowledge, for tables that must not mix the levels."""
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs, of which nothing is known yet."""
+        """Assign entries to these slots, of which nothing is known yet."""
 
     def evict(self, slots: Ids) -> None:
         """Forget what was known of these slots."""

@@ -76,19 +76,19 @@ class Clocks(Dumped):
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again, and without room that nothing is in yet."""
+        """Leave out what can be computed again, and room that is not in use."""
         used = int(self._row.max(initial=NO_ROW)) + 1
         rows = {name: self.__dict__[name][:used] for name in ("_phases", "_chance", "_period")}
         return self.__dict__ | rows | {"_mass": None, "_outlooks": {}, "_lock": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """With the sums over phases."""
+        """Restore the arrays, and compute the sums over phases."""
         self.__dict__.update(state, _lock=Lock())
         self._weigh_phases()
 
     @property
     def weight(self) -> float:
-        """How much is believed in clocks: the odds are those of having predicted the checks so far better.
+        """The weight of clocks: the odds are those of having predicted the checks so far better.
 
         Better than the rates that are believed otherwise, and than Poisson processes known in the same way: to weigh
         many intervals against each other predicts well what never changes, and makes no clock of it.
@@ -146,7 +146,7 @@ class Clocks(Dumped):
         return Beliefs(refreshed, kept, change[0] if look_ahead else None)
 
     def regular(self, slots: Ints | Ids) -> tuple[Floats, Floats]:
-        """The probability that each slot works by a clock, and the period in ms that it has then; 0 where none does."""
+        """Return the probability that each slot changes by a clock, and its period in ms then; 0 where none does."""
         rows = self._rows(slots)
         here = rows >= 0
         chance, period = np.zeros(slots.size), np.zeros(slots.size)
@@ -178,13 +178,13 @@ class Clocks(Dumped):
             gather(row, mass, SHAPES, FIRST)
 
     def _posterior(self, rows: Ints) -> Floats:
-        """How likely each interval and shape is, rows × intervals × shapes."""
+        """Return how likely each interval and shape is, rows × intervals × shapes."""
         likely: Floats = self._mass[rows] * self._prior
         shares: Floats = likely / likely.sum(axis=(1, 2), keepdims=True)
         return shares
 
     def _fit(self) -> None:
-        """One step of EM, with one entry's worth of doubt."""
+        """Renew the prior by one step of EM, with one entry's worth of doubt."""
         self._fitted = self._checks
         rows = self._row[self._row >= 0]
         likely = self._posterior(rows)
@@ -200,10 +200,10 @@ class Clocks(Dumped):
 
 
 class Outlooks:
-    """What each hypothesis says of entries of some ages, by phase: evaluations come in even steps, and so do ages."""
+    """A table of what each hypothesis says of entries of some ages, by phase."""
 
     def __init__(self, ahead: Floats, look_ahead: bool) -> None:
-        """For evaluations so far ahead."""
+        """Make room for evaluations so far ahead."""
         self.ahead, self.columns = ahead, ahead.size * (3 if look_ahead else 2)
         states = INTERVALS.size * int(FIRST[-1])
         most = max(1, min(AGES, LARGEST // (4 * states * self.columns)))
@@ -211,7 +211,7 @@ class Outlooks:
         self.tables = np.zeros((most, states, self.columns), np.float32), np.zeros((most, *FLAT.shape), np.bool_)
 
     def place(self, ages: Floats) -> Ints:
-        """Where these ages are, no more than there is room for; others make room for those that are new."""
+        """Return where these ages are, at most as many as there is room for; new ones replace others."""
         new = np.setdiff1d(ages, self.ages)
         free = np.flatnonzero(~np.isin(self.ages, ages))[: new.size]
         self.ages[free] = new
@@ -241,7 +241,7 @@ def passing(mean: float, shape: int, alone: Floats, wrapped: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def lasting(mean: float, k: int, ends: Floats) -> None:
-    """By phase, the probability that no round ends while so many phases pass on average."""
+    """Compute, by phase, the probability that no round ends while so many phases pass on average."""
     ends[:k] = 0.0
     if mean > FORGOTTEN:
         return
@@ -254,7 +254,7 @@ def lasting(mean: float, k: int, ends: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> int:
-    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each.
+    """Compute the chances that a phase moves on by d, without the end of a round and with one, in row k + d of each.
 
     Tells how many phases pass at most, or k where it may be more.
     """
@@ -271,7 +271,7 @@ def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> int:
 def follow(
     row: NDArray[np.float32], at: int, k: int, chances: Floats, most: int, changed: bool, after: Floats
 ) -> float:  # fmt: skip
-    """The k phases from `at` on after a check, after[j] = Σ_i row[i]·chances[k + j − i], and their sum."""
+    """Move the k phases from `at` on after a check, after[j] = Σ_i row[i]·chances[k + j − i], and sum them."""
     here, whole = 2 * at + k, k // TOGETHER * TOGETHER
     after[at : at + k] = 0.0
     for i in range(0, whole, TOGETHER):
@@ -347,7 +347,7 @@ def renew(
     row: NDArray[np.float32], held: Floats, after: Floats, left: Floats, done: NDArray[np.bool_], shapes: Ints,
     first: Ints,
 ) -> None:  # fmt: skip
-    """The phases after a check, where it was followed; all are made greater where even the best has become small."""
+    """Store the phases after a check; scale all up where even the best has become small."""
     best = left.max()
     if best <= 0.0:
         return  # nothing explains the check: it is left out
@@ -366,7 +366,7 @@ def renew(
 
 @njit(cache=True, nogil=True)
 def gather(row: NDArray[np.float32], mass: Floats, shapes: Ints, first: Ints) -> None:
-    """The sums over the phases of each interval and shape."""
+    """Sum the phases of each interval and shape."""
     for t in range(mass.shape[0]):
         for s in range(shapes.size):
             at, mass[t, s] = t * first[-1] + first[s], 0.0
@@ -376,7 +376,7 @@ def gather(row: NDArray[np.float32], mass: Floats, shapes: Ints, first: Ints) ->
 
 @njit(cache=True, nogil=True)
 def weigh(mass: Floats, prior: Floats, likely: Floats) -> float:
-    """How likely each interval and shape is, 0 where that is seldom; the sum of what is left."""
+    """Compute how likely each interval and shape is, 0 where that is unlikely; return the sum of what is left."""
     whole, total = 0.0, 0.0
     for t in range(likely.shape[0]):
         for s in range(likely.shape[1]):
@@ -391,7 +391,7 @@ def weigh(mass: Floats, prior: Floats, likely: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, parts: NDArray[np.float32]) -> None:
-    """What one hypothesis says of an entry of this age, by phase at its last fetch: rows of `parts`.
+    """Compute what one hypothesis says of an entry of this age, by phase at its last fetch: rows of `parts`.
 
     Its columns are the H of fresh_if_refreshed, of fresh_if_kept, and of the chances of a change.
     """
@@ -416,7 +416,7 @@ def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, pa
 
 @njit(cache=True, nogil=True)
 def turned(wrapped: Floats, ends: Floats, k: int, out: Floats) -> None:
-    """By phase at first, `ends` of the phase after a time of which nothing was seen."""
+    """Average `ends` over the phases after a time of which nothing was seen, by phase at first."""
     out[:k] = 0.0
     for passed in range(k):
         chance = wrapped[passed]

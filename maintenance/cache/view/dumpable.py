@@ -1,4 +1,4 @@
-"""What somebody learned as arrays by name: out of one object, and into another one of the same settings."""
+"""Knowledge as arrays by name: dumped from one object and loaded into another one of the same settings."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -11,13 +11,13 @@ from freshkeeper.maintenance.base.errors import ConfigError
 
 @runtime_checkable
 class Dumpable(Protocol):
-    """What can be kept over a restart."""
+    """A model whose knowledge survives a restart."""
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """All that it learned."""
+        """Return all that the model learned."""
 
     def load(self, learned: Mapping[str, NDArray[Any]]) -> None:
-        """Know what another one learned."""
+        """Take over what another model learned."""
 
 
 class Dumped:
@@ -26,7 +26,7 @@ class Dumped:
     LEARNED: ClassVar[tuple[str, ...]] = ()
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """All that it learned; the names of a part stand behind that of the part."""
+        """Return all that was learned, by attribute; the names of a part follow that of the part."""
         found = {}
         for name in self.LEARNED:
             value = getattr(self, name)
@@ -37,7 +37,7 @@ class Dumped:
         return found
 
     def load(self, learned: Mapping[str, NDArray[Any]]) -> None:
-        """Know what another one learned."""
+        """Take over the attributes that another one dumped."""
         for name in self.LEARNED:
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
@@ -50,7 +50,7 @@ class Dumped:
 
 
 def dumpable(model: object) -> Dumpable:
-    """The same, or an error if it cannot be kept."""
+    """Return the model, or raise ConfigError if it cannot be kept."""
     if not isinstance(model, Dumpable):
         raise ConfigError(f"{type(model).__name__} cannot be kept over a restart: it has no dump() and load(learned)")
     return model

@@ -53,7 +53,7 @@ class Learned(Dumped):
         return Knowledge.PUBLISHED if isinstance(self._estimator, LastModified) else Knowledge.LEARNED
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots start from the pooled rate."""
+        """Start these slots from the pooled rate."""
         paired(slots, keys)
         self.evict(slots)
 
@@ -63,7 +63,7 @@ class Learned(Dumped):
         self.clocks.reset(slots)
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
-        """The rates per ms that are believed of the first so many slots, or of some of them."""
+        """Return the rates per ms that are believed of the first `slots`, or of some of them."""
         return np.maximum(self._estimator.rates(slots, which), self._floor * self._estimator.pooled)
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
@@ -80,11 +80,11 @@ class Learned(Dumped):
         return plain
 
     def regular(self, slots: Ints) -> tuple[Floats, Floats]:
-        """The probability that each of these slots changes by a clock, and the period in ms that it has then."""
+        """Return the probability and the period in ms of a clock for each of these slots."""
         return self.clocks.regular(slots)
 
     def _doubt(self, found: Beliefs, instants: Ints, last_refresh: Ints) -> None:
-        """What seems to stand still loses the benefit of the doubt with a clock as without."""
+        """Lower the confidence in entries that seem to stand still, with a clock as without."""
         doubt = self._floor * self._estimator.pooled
         found.refreshed[:] *= np.exp(-doubt * (instants - instants[0]))
         found.kept[:] *= np.exp(-doubt * np.maximum(instants - last_refresh[:, None], 0))

@@ -45,7 +45,7 @@ class View:
     """how often an SN was let go: slots that were known before may be another's"""
 
     def __post_init__(self) -> None:
-        """A view that may hold nothing is a mistake."""
+        """Raise ConfigError for a capacity below 1."""
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(f"a view's capacity must be at least 1, not {self.capacity}; leave it out for any number")
 
@@ -59,7 +59,7 @@ class View:
                 self.values[self.srs.numbers[key]] = value
 
     def hold(self, srs: Sequence[Hashable], values: Sequence[object], at: Ints) -> Ids:
-        """The slots of SRs; those that are new here come with a copy of that time, and no SN needs them yet."""
+        """Return the slots of entries; new ones get a copy of that time, and no lookup key needs them yet."""
         new = [n for n, sr in enumerate(srs) if sr not in self.srs.numbers]
         slots = np.array([self._slot(sr) for sr in srs], np.int32)
         for n in new:
@@ -82,7 +82,7 @@ class View:
         self.last_refresh[:] = now
 
     def sn_slots(self, keys: Iterable[Hashable]) -> Ints:
-        """The slots of the SNs that arrive; those that the view lacks become misses."""
+        """Return the slots of the lookup keys that arrive; those that the view lacks become misses."""
         keys, numbers = list(keys), self.sns.numbers
         self._miss([key for key in dict.fromkeys(keys) if key not in numbers])
         return np.array([numbers[key] for key in keys], dtype=np.int64)
@@ -94,18 +94,18 @@ class View:
 
     @property
     def degree(self) -> float:
-        """How many SRs an SN that was fetched has on average, which is what a miss may be expected to bring."""
+        """The mean number of entries of a fetched lookup key, which is what a miss is expected to bring."""
         edges, sns = self.elsewhere
         fetched = len(self.sns) - len(self.misses) + sns
         return max(1.0, (self.graph.edges - len(self.misses) + edges) / fetched) if fetched > 0 else 1.0
 
     def missing(self, slots: Ints | Ids) -> Bools:
-        """Which of these slots are misses."""
+        """Return which of these slots are misses."""
         found: Bools = self.kinds[slots] == Kind.MISS
         return found
 
     def store(self, slots: Ids, values: Sequence[object], now: int) -> Bools:
-        """New copies, fetched at `now`; tells which differ from those that they replace."""
+        """Store copies fetched at `now`; return which differ from those that they replace."""
         held = self.last_refresh[slots] != NEVER
         changed = np.zeros(len(slots), bool)
         kept = values if self.form is None else [self.form(value) for value in values]
@@ -117,7 +117,7 @@ class View:
         return changed
 
     def complete(self, sn: Hashable, srs: Sequence[Hashable], edges: bool) -> Ids:
-        """An SN was fetched: its edges take the placeholder's place; returns the slots of its SRs, and of `edges`."""
+        """Replace the placeholder of a lookup key by its entries; return their slots, and that of its edges."""
         slot, placeholder = self.sns.numbers[sn], self.misses.get(sn)
         slots = [*map(self._slot, srs), *([self._slot(sn, Kind.EDGES)] if edges else [])]
         inputs = np.array(slots, dtype=np.int32)
@@ -130,7 +130,7 @@ class View:
         return inputs
 
     def disconnect(self, sn: Hashable, sr: int) -> None:
-        """An edge is gone at the source; an SR without edges is let go."""
+        """Remove an edge that is gone at the source; an entry without edges is released."""
         self.graph.remove_edge(self.sns.numbers[sn], sr)
         if not self.graph.by_sr.of(sr).size:
             self._release_sr(sr)
@@ -142,12 +142,12 @@ class View:
         self.graph.window.forget(sns)
 
     def watch(self) -> None:
-        """From now on note what changes, for `changed`."""
+        """Note from now on what changes, for `changed`."""
         self.sns.changed, self.srs.changed = {}, {}
         self.graph.rewired.clear()
 
     def changed(self) -> tuple[list[int], list[int]]:
-        """The slots of SNs and of SRs of which something changed since this was last asked, released ones included."""
+        """Return the slots of keys and entries that changed since the last call, released ones included."""
         noted = self.sns.changed or {}, self.srs.changed or {}, self.graph.rewired
         sns, srs, rewired = map(list, noted)
         edges = compress(srs, (self.kinds[srs] == Kind.EDGES).tolist())
@@ -166,7 +166,7 @@ class View:
         }
 
     def load(self, columns: Mapping[str, Sequence[Any]], free: Sequence[int]) -> None:
-        """Such columns of all slots from 0 on, into a view that is empty."""
+        """Load columns of all slots from 0 on, into a view that is empty."""
         self.srs.load(columns["key"], columns["kind"], free)
         self.values = list(columns["value"])
         self.kinds, self.last_refresh = np.array(columns["kind"], np.int8), np.array(columns["refreshed"], np.int64)
@@ -205,7 +205,7 @@ class View:
         return slot
 
     def _grow(self) -> None:
-        """One more row in the columns, with room for as many again."""
+        """Add one row to the columns, with room for as many again."""
         width = len(self.values)
         self.last_refresh, self.kinds = _longer(self.last_refresh, width), _longer(self.kinds, width)
 
@@ -231,7 +231,7 @@ def _numbered(count: int) -> Slots:
 
 
 def _longer(column: NDArray[Number], width: int) -> NDArray[Number]:
-    """A column of this width, with room behind it."""
+    """Return a column of this width, with room behind it."""
     base = column.base
     if isinstance(base, np.ndarray) and base.size >= width:
         return base[:width]

@@ -1,4 +1,4 @@
-"""What the source publishes with a value: until when it holds, and since when (knowledge: published)."""
+"""Dates that a source publishes with a value: until when it holds, and since when (knowledge: published)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -43,7 +43,7 @@ class Published(Dumped):
         self._all_validities = self._all_validity = 0.0
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """Nothing is known of these slots."""
+        """Forget what these slots stood for."""
         paired(slots, keys)
         self.evict(slots)
 
@@ -93,7 +93,7 @@ class Published(Dumped):
         self._all_validity += float(length[new].sum())
 
     def _rates(self, slots: int, which: Ints | None) -> Floats:
-        """One over the mean validity, (Σ + mean)/(n + 1), for SRs that expire; the last-modified rate for others."""
+        """Return one over the mean validity, (Σ + mean)/(n + 1), of entries that expire, or the last-modified rate."""
         rates = self._estimator.rates(slots, which)
         if not self._all_validities:
             return rates
@@ -108,7 +108,7 @@ class Published(Dumped):
 
 
 def _following(expires: Ints, interval: Ints, now: int) -> Ints:
-    """The expiry of what a refresh brings: the copy's own if it is ahead, else the first of the series after now."""
+    """Return the expiry of what a refresh brings: the copy's own if it is ahead, else the next one of the series."""
     passed = np.where(interval > 0, (now - expires) // np.maximum(interval, 1) + 1, 0)
     return np.where(expires > now, expires, expires + passed * interval)
 

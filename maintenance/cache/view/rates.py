@@ -38,12 +38,12 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def span(slots: Ids) -> int:
-    """How many rows a column needs for these slots."""
+    """Return how many rows a column needs for these slots."""
     return int(slots.max(initial=-1)) + 1
 
 
 def reaching(last_refresh: Ints, slots: Ints | None) -> tuple[int, Ints | None]:
-    """How many slots there must be for these to be among them, and which are meant; None for all."""
+    """Return how many slots there must be for these to be among them, and which are meant; None for all."""
     return (last_refresh.size, None) if slots is None else (int(slots[-1]) + 1 if slots.size else 0, slots)
 
 
@@ -55,7 +55,7 @@ def paired(slots: Ids, keys: Sequence[object]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Checks:
-    """What fetches told of changes, one row per slot."""
+    """The outcome of fetches for learning, one row per slot."""
 
     slots: Ids
     tau: Ints
@@ -73,17 +73,17 @@ class Estimator(Protocol):
         """λ̄, the rate of all SRs together."""
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
-        """The rates of the first so many slots, or of some of them."""
+        """Return the rates of the first `slots`, or of some of them."""
 
     def reset(self, slots: Ids) -> None:
-        """Forget these slots; what they taught of all SRs stays."""
+        """Forget the checks of these slots; what they taught of all others stays."""
 
     def observe(self, checks: Checks) -> None:
         """Learn from what fetches told of changes."""
 
 
 def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Floats:
-    """The roots of Σ_b n_b·τ_b/(e^{λτ_b} − 1) = U, one per row, by Newton from `start` on the logarithm of the left.
+    """Solve Σ_b n_b·τ_b/(e^{λτ_b} − 1) = U for each row, by Newton from `start` on the logarithm of the left.
 
     That logarithm is convex and falls with λ (each term is log-convex, and so is their sum), so a step never passes
     the root from the left, and one from the right lands left of it or, cut at a tenth, comes ten times nearer. The
@@ -158,7 +158,7 @@ class ChangeBits(Dumped):
 
     @property
     def pooled(self) -> float:
-        """λ̄, the rate of all SRs together."""
+        """The rate λ̄ of all entries together."""
         return self._pooled
 
     @property
@@ -167,13 +167,13 @@ class ChangeBits(Dumped):
         return self._prior
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
-        """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
+        """Return the rates of the first `slots`, or of some; λ̄ for those that were never checked."""
         self._reserve(slots)
         part = slice(slots) if which is None else which
         return np.where(self._checked[part], self._rate[part], self._pooled)
 
     def reset(self, slots: Ids) -> None:
-        """Forget these slots; what they taught of all SRs stays."""
+        """Forget the checks of these slots; the pool keeps them."""
         self._reserve(span(slots))
         for column in (self._count, self._sum, self._unchanged, self._checked):
             column[slots] = 0
@@ -238,7 +238,7 @@ class ChangeBits(Dumped):
     def _equation(
         self, count: NDArray[np.floating], total: NDArray[np.floating], pseudo: float
     ) -> tuple[Floats, Floats]:
-        """Counts and means of the bins, with the pseudo-interval as one more bin; empty bins weigh nothing."""
+        """Return counts and means of the bins, with the pseudo-interval as one more bin; empty bins weigh nothing."""
         rows, bins = count.shape
         counts, means = np.empty((rows, bins + 1)), np.full((rows, bins + 1), pseudo)
         counts[:, :-1] = count
@@ -283,13 +283,13 @@ class LastModified(Dumped):
         return (self._all_changes + self._weight) / (self._all_quiet + self._weight * typical / HALF)
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
-        """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
+        """Return the drawn rates of the first `slots`, or of some; λ̄ for those without a check."""
         self._reserve(slots)
         part = slice(slots) if which is None else which
         return self._with_prior(self._changes[part], self._quiet[part])
 
     def reset(self, slots: Ids) -> None:
-        """Forget these slots; what they taught of all SRs stays."""
+        """Forget changes and quiet time of these slots; the pool keeps them."""
         self._reserve(span(slots))
         self._changes[slots] = self._quiet[slots] = 0.0
 
@@ -317,7 +317,7 @@ class LastModified(Dumped):
         return (changes + self._weight) / (quiet + self._weight / self.pooled)
 
     def _forget(self, slots: Ids) -> None:
-        """Slots lose a share at each of their own refreshes; the pool at the mean pace of all."""
+        """Fade slots at each of their own refreshes, and the pool at the mean pace of all."""
         if self._keep == 1.0:
             return
         self._changes[slots] *= self._keep

@@ -19,7 +19,7 @@ class Regular:
 
 
 def regular_entries(model: object, keys: Sequence[Hashable]) -> list[Regular]:
-    """Which of the entries of these slots a model, or the one inside it, believes to be regular, the surest first."""
+    """Return the entries that a model, or the one inside it, believes to be regular, the surest first."""
     while not isinstance(model, TellsClocks):
         if not hasattr(model, "model"):
             return []

@@ -27,7 +27,7 @@ NO_NUMBER = -1
 
 
 class Numbering(Dumped):
-    """Which SR number each slot stands for; without `numbers` the keys are the numbers themselves."""
+    """A table of the entry number of each slot; without `numbers` the keys are the numbers themselves."""
 
     LEARNED: ClassVar = ("_by_slot",)
 
@@ -40,18 +40,18 @@ class Numbering(Dumped):
                 raise InputError(f"key {key!r} has the entry number {number}; the numbers here are 0 to {srs - 1}")
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these keys."""
+        """Assign these keys to these slots."""
         paired(slots, keys)
         self.of(span(slots))
         self._by_slot[slots] = [self._numbers.get(key, NO_NUMBER) for key in keys]
 
     def evict(self, slots: Ids) -> None:
-        """These slots stand for nothing."""
+        """Clear these slots."""
         self.of(span(slots))
         self._by_slot[slots] = NO_NUMBER
 
     def of(self, slots: int, which: Ints | None = None) -> Ints:
-        """The numbers of the first so many slots, or of some of them."""
+        """Return the numbers of the first `slots`, or of some of them."""
         if slots > self._by_slot.size:
             self._by_slot = grown(self._by_slot, slots, NO_NUMBER)
         return self._by_slot[:slots] if which is None else self._by_slot[which]
@@ -64,15 +64,15 @@ class Numbered(Dumped):
     _numbering: Numbering
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs."""
+        """Assign these entries to these slots."""
         self._numbering.admit(slots, keys)
 
     def evict(self, slots: Ids) -> None:
-        """These slots stand for nothing."""
+        """Forget which entries these slots stood for."""
         self._numbering.evict(slots)
 
     def observe(self, evidence: Evidence) -> None:
-        """Nothing is left to learn."""
+        """Ignore the evidence: all is known beforehand."""
 
 
 class FixedSchedule(Numbered):
@@ -98,21 +98,21 @@ class FixedSchedule(Numbered):
 
     @property
     def srs(self) -> int:
-        """How many SRs there are."""
+        """The number of entries."""
         return self._interval.size - 1
 
     def last_change(self, now: int) -> Ints:
-        """The last change of each SR at or before `now`, by SR number."""
+        """Return the last change of each entry at or before `now`, by number."""
         last: Ints = now - (now - self._phase[:-1]) % self._interval[:-1]
         return last
 
     def next_change(self, now: int) -> Ints:
-        """The first change of each SR strictly after `now`, by SR number."""
+        """Return the first change of each entry strictly after `now`, by number."""
         upcoming: Ints = self.last_change(now) + self._interval[:-1]
         return upcoming
 
     def changes(self, start: int, end: int) -> tuple[Ints, Ints]:
-        """All changes in (start, end] as (t_ms, sr), sorted by time and then by SR."""
+        """Return all changes in (start, end] as (t_ms, number), sorted by time and then by number."""
         first = self.next_change(start)
         interval = self._interval[:-1]
         count = np.maximum((end - first) // interval + 1, 0)
@@ -178,7 +178,7 @@ class RecordedChanges(Numbered):
         numbers: Mapping[Any, int] | None = None,
         start: int | None = None,
     ) -> None:
-        """One row per change, in any order; `srs` is how many SRs there are, `start` (ms) when recording began.
+        """Take one row per change, in any order; `srs` is how many SRs there are, `start` (ms) when recording began.
 
         `numbers` gives the number of each key (default: the keys are the numbers), `start` is the first change's time
         unless it is given.
@@ -200,26 +200,26 @@ class RecordedChanges(Numbered):
 
     @property
     def srs(self) -> int:
-        """How many SRs there are."""
+        """The number of entries in the recording."""
         return self._srs
 
     def last_change(self, now: int) -> Ints:
-        """The last change of each SR at or before `now`, by SR number; BEFORE where there was none."""
+        """Return the last change of each entry at or before `now`, by number; BEFORE where there was none."""
         self._advance(now)
         return self._last[:-1].copy()
 
     def next_change(self, now: int) -> Ints:
-        """The first change of each SR strictly after `now`, by SR number; DISTANT_FUTURE where there is none."""
+        """Return the first change of each entry strictly after `now`; DISTANT_FUTURE where there is none."""
         self._advance(now)
         return self._next[:-1].copy()
 
     def changes(self, start: int, end: int) -> tuple[Ints, Ints]:
-        """All changes in (start, end] as (t_ms, sr), sorted by time and then by SR."""
+        """Return the recorded changes in (start, end] as (t_ms, number), sorted by time and then by number."""
         begin, stop = self._t.searchsorted([start, max(start, end)], side="right")
         return self._t[begin:stop].copy(), self._sr[begin:stop].copy()
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
+        """Return certainties: fresh while the next recorded change lies ahead, kept if fetched since the last one."""
         self._advance(int(instants[0]))
         number = self._numbering.of(*reaching(last_refresh, slots))
         upcoming = self._next[number][:, None]

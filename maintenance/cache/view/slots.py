@@ -31,11 +31,11 @@ class Slots:
 
     @property
     def width(self) -> int:
-        """How many slots there are, free ones included."""
+        """The number of slots, free ones included."""
         return len(self.keys)
 
     def take(self, key: Hashable, kind: int = Kind.COPY) -> tuple[int, bool]:
-        """The slot of a key, and whether it is new."""
+        """Return the slot of a key, and whether it is new."""
         held = self.by_kind[kind].get(key)
         if held is not None:
             return held, False
@@ -59,7 +59,7 @@ class Slots:
         self.note(slot)
 
     def note(self, slot: int) -> None:
-        """Something about this slot has changed."""
+        """Note that something about this slot has changed."""
         if self.changed is not None:
             self.changed.pop(slot, None)
             self.changed[slot] = None

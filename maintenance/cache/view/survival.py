@@ -69,7 +69,7 @@ class Curve:
 
 
 class Curves(Dumped):
-    """Several curves in one sorted array, to look many ages up at once, each on a curve of its own."""
+    """A set of curves in one sorted array, to look many ages up at once, each on its own curve."""
 
     LEARNED: ClassVar = ("_age", "_log_s", "_hazard", "_area", "mean", "_place")
 
@@ -84,7 +84,7 @@ class Curves(Dumped):
         self._place = self._age + np.repeat(np.arange(len(curves)) * LONGEST, [curve.age.size for curve in curves])
 
     def log_survival(self, curve: Ints, age: Floats) -> Floats:
-        """The logarithm of S(age)."""
+        """Return the logarithm of S(age)."""
         k, past = self._find(curve, age)
         log_s: Floats = self._log_s[k] - self._hazard[k] * past
         return log_s
@@ -142,7 +142,7 @@ class Survival(Dumped):
         self._curves = Curves([Curve(np.zeros(1), np.zeros(1), np.array([self._rate]))])
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """Nothing is known of these slots."""
+        """Forget the entries that had these slots."""
         paired(slots, keys)
         self.evict(slots)
 
@@ -223,7 +223,7 @@ class Survival(Dumped):
         return np.clip(change, 0.0, 1.0)
 
     def _between(self, previous: Ints, modified: Ints, now: int) -> tuple[Ints, Ints]:
-        """Where the first and the last change between two fetches are put; the last one exactly where it is told.
+        """Place the first and the last change between two fetches; the last one exactly where its date is told.
 
         With the last change a time g after the first fetch, the first one comes after (1 − e^{−λg})/λ on average.
         """
@@ -244,7 +244,7 @@ class Survival(Dumped):
         self._record(slots, self._since[slots] - born, np.maximum(end, self._since[slots] + 1) - born, True)
 
     def _watched(self, slots: Ints) -> Ints:
-        """Those whose current version has a date and was seen more than once."""
+        """Return the slots whose current version has a date and was seen more than once."""
         twice: Bools = (self._born[slots] != UNKNOWN) & (self._until[slots] > self._since[slots])
         return slots[twice]
 
@@ -257,13 +257,13 @@ class Survival(Dumped):
         self._seen += slots.size
 
     def _begin(self, slots: Ints, modified: Ints, guess: Ints, now: int) -> None:
-        """A new version, watched from now on."""
+        """Begin to watch a new version."""
         told = modified != UNKNOWN
         self._born[slots], self._dated[slots] = np.where(told, modified, guess), told
         self._since[slots] = now
 
     def _date(self, slots: Ints, modified: Ints, previous: Ints) -> None:
-        """A version already held is told its date at last; it was there at the fetch before."""
+        """Date a version that is already held; it was there at the fetch before."""
         late = (modified != UNKNOWN) & ~self._dated[slots]
         self._born[slots[late]], self._dated[slots[late]] = modified[late], True
         self._since[slots[late]] = previous[late]
@@ -282,7 +282,7 @@ class Survival(Dumped):
         self._curves, self._added = Curves(curves), 0
 
     def _intervals(self) -> tuple[Floats, Floats, Bools, Ints]:
-        """What the ring holds, and the current versions as unfinished intervals."""
+        """Return the intervals in the ring, and the current versions as unfinished ones."""
         n = self._filled
         current = self._watched(np.arange(self._born.size))
         born = self._born[current]
@@ -294,7 +294,7 @@ class Survival(Dumped):
         )
 
     def _owners(self, owner: Ints) -> list[int]:
-        """The slots with enough ends for a curve of their own."""
+        """Return the slots with enough ends for a curve of their own."""
         if self._min_ends is None:
             return []
         slots, count = np.unique(owner[owner >= 0], return_counts=True)

@@ -1,4 +1,4 @@
-"""What is said to never change (knowledge: published, by the operator)."""
+"""Entries that never change, as the operator says (knowledge: published)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -20,16 +20,16 @@ class Unchanging(Dumped):
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """There is nothing to know of these slots."""
+        """Check that there is a key for each slot."""
         paired(slots, keys)
 
     def evict(self, slots: Ids) -> None:
-        """There is nothing to forget."""
+        """Do nothing: no slot has any state."""
 
     def observe(self, evidence: Evidence) -> None:
-        """There is nothing to learn."""
+        """Do nothing: there is nothing to learn."""
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """A change rate of 0."""
+        """Return beliefs for a change rate of 0."""
         count, which = reaching(last_refresh, slots)
         return exponential(np.zeros(count if which is None else which.size), instants, last_refresh, look_ahead)
