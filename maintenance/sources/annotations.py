@@ -33,7 +33,7 @@ MAYBE = f"{OURS}_maybe"
 
 
 class Annotation(StrEnum):
-    """How volatile triples are annotated."""
+    """The ways in which volatile triples are annotated."""
 
     NONE = "none"
     GRAPH = "graph"
@@ -43,7 +43,7 @@ class Annotation(StrEnum):
 
 @dataclass(frozen=True)
 class ValidityAnnotations:
-    """What a source says of validity in its data."""
+    """The annotations of validity in the data of a source."""
 
     modified: str | None = None
     """the predicate of a key that says when it last changed"""
@@ -51,7 +51,7 @@ class ValidityAnnotations:
 
 
 def with_validity(parts: Split, volatile: Iterable[str], told: ValidityAnnotations) -> Split:
-    """A split whose queries ask for what is told."""
+    """Return a split whose queries ask for the annotations."""
     dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
     dynamic, names = parts.dynamic, list[str]()
     if told.annotation is not Annotation.NONE:
@@ -60,7 +60,7 @@ def with_validity(parts: Split, volatile: Iterable[str], told: ValidityAnnotatio
 
 
 def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bound], Validity]:
-    """The rows of one key that hold now, and since and until when they do.
+    """Return the rows of one key that hold now, and since and until when they do.
 
     Of values with a time, those whose time has not begun are left out, and those whose time is over where there is
     one whose time is not: a source may keep its history, and one that is late with a new value still has the old one.
@@ -111,7 +111,7 @@ def instant_of(written: str) -> int | None:
 
 
 def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, list[str]]:
-    """The dynamic part with every volatile triple where its annotation is, and the variables that tell of them."""
+    """Return the dynamic part with every volatile triple under its annotation, and the variables of the annotations."""
     every = [e for top in parts.changing for e in top.walk() if e.predicates & volatile or is_open(e)]
     triples = [e for e in every if isinstance(e, TriplePattern)]
     for block in every:

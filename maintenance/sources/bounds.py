@@ -1,4 +1,4 @@
-"""What one answer may hold beside its bytes: found before a parser sees it, or while its rows are read.
+"""Limits of one answer beside its bytes, checked before a parser sees it or while its rows are read.
 
 All grow with the source's `max_size`: an answer of small values takes many times its bytes in memory.
 """
@@ -39,7 +39,7 @@ def check_values(text: bytes) -> None:
 
 
 def bounded(ask: Callable[[], object], max_bytes: float = math.inf) -> list[Bound]:
-    """The solutions that `ask` gives; FetchError where they are more than `max_bytes` allow."""
+    """Return the solutions that `ask` gives; raise FetchError if they are more than `max_bytes` allow."""
     with read_here():
         return _read(ask(), max_bytes)
 

@@ -30,18 +30,18 @@ class Template:
 
     @classmethod
     def of(cls, written: str) -> "Template":
-        """From text with {id} once."""
+        """Read a template from text that has {id} once."""
         if written.count(ID) != 1:
             raise ConfigError(f"{written!r} must have {ID} once, in the place of the key's own part")
         before, _, after = written.partition(ID)
         return cls(before, after)
 
     def fill(self, identity: str) -> str:
-        """The text for an id."""
+        """Return the text for an id."""
         return f"{self.before}{quote(identity, safe='')}{self.after}"
 
     def match(self, written: str) -> str | None:
-        """The id in a text, where it has this form."""
+        """Return the id in a text, if the text has this form."""
         whole = len(self.before) + len(self.after)
         if len(written) <= whole or not (written.startswith(self.before) and written.endswith(self.after)):
             return None
@@ -60,19 +60,19 @@ class Property:
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind of document."""
+    """A kind of document."""
 
     subject: Template
     url: Template
     properties: Sequence[Property]
 
     def address(self, term: Term | None) -> str | None:
-        """Where the document about a term is, if it is of this kind."""
+        """Return the address of the document about a term, if it is of this kind."""
         found = self.subject.match(term.value) if isinstance(term, NamedNode) else None
         return None if found is None or found in ("", ".", "..") else self.url.fill(found)
 
     def triples(self, subject: NamedNode, document: object) -> Iterator[Quad]:
-        """What a document says of its subject."""
+        """Return the triples of a document about its subject."""
         for each in self.properties:
             for value in _values(document, each.path):
                 term = _term(value, each.iri)
@@ -91,7 +91,7 @@ def _values(document: object, path: Sequence[str]) -> Iterator[object]:
 
 
 def _term(value: object, iri: Template | None) -> Term | None:
-    """A term for a JSON value; null, objects and what is no IRI say nothing."""
+    """Return a term for a JSON value; None for null, objects and texts that are no IRI."""
     if value is None or isinstance(value, Mapping):
         return None
     if iri is not None:
@@ -102,7 +102,7 @@ def _term(value: object, iri: Template | None) -> Term | None:
 
 
 def read_json(body: bytes, max_bytes: int) -> Any:
-    """The document in an answer; ValueError where there is none, FetchError where it is too much of one."""
+    """Return the document in an answer; raise ValueError if there is none, and FetchError if it is too large."""
     text = body.decode(json.detect_encoding(body))
     check_json(text.encode(), max_bytes)
     return json.loads(text, parse_constant=no_constant)

@@ -30,7 +30,7 @@ GONE = (404, 410)
 
 @dataclass(eq=False)
 class JsonOverHttp:
-    """One HTTP service with documents in JSON."""
+    """An HTTP service with documents in JSON."""
 
     resources: Sequence[Resource]
     credentials: Credentials = field(default_factory=Credentials)
@@ -41,7 +41,7 @@ class JsonOverHttp:
     wall: Callable[[], float] = time.time
 
     def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
-        """The documents that the request needs, and what the query finds in them."""
+        """Fetch the documents that the query needs, and evaluate it on them."""
         if not query.keys:
             raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
         reading = _Reading(self, now, deadline)
@@ -68,12 +68,12 @@ class JsonOverHttp:
         self.pool.close()
 
     def address(self, term: Term | None) -> tuple[Resource, str] | None:
-        """Where the document about a term is."""
+        """Return the address of the document about a term."""
         found = ((each, each.address(term)) for each in self.resources)
         return next(((each, url) for each, url in found if url is not None), None)
 
     def get(self, url: str, deadline: Deadline) -> HttpResponse:
-        """One GET; an unchanged document need not be sent again."""
+        """Send one GET; an unchanged document need not be sent again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", **self.validators.headers(url)}
         headers |= self.credentials.headers
         return self.validators.complete(url, self.pool.exchange(Call("GET", url, headers), deadline))
@@ -106,12 +106,12 @@ class _Reading:
             self.known.add(term)
 
     def linked(self) -> list[NamedNode]:
-        """What the documents link to that has a document of its own."""
+        """Return the links of the documents that have documents of their own."""
         found = dict.fromkeys(quad.object for quad in self.store if isinstance(quad.object, NamedNode))
         return [term for term in found if term not in self.known and self.source.address(term)]
 
     def ask(self, query: str) -> list[Bound]:
-        """The solutions of a query over the documents."""
+        """Return the solutions of a query over the documents."""
         try:
             return bounded(lambda: self.store.query(rewrite_for_pyoxigraph(query)), self.source.pool.max_bytes)
         except (SyntaxError, OSError) as error:

@@ -9,7 +9,7 @@ from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Fetched, K
 
 @dataclass(eq=False)
 class InMemory:
-    """One request per key; a key that is not there has the value None.
+    """A source with one request per key; a key that is not there has the value None.
 
     >>> from freshkeeper import InMemory
     >>> source = InMemory({"jazz": ["ann"]}, {"ann": 10})

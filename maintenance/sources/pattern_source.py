@@ -50,7 +50,7 @@ def pattern_fetcher(
 
 @dataclass(eq=False)
 class PatternSource:
-    """One SERVICE pattern of one source; it remembers the edges of every SN that was fetched, with all they bind."""
+    """A SERVICE pattern of a source; it remembers the edges of every lookup key that was fetched."""
 
     split: Split
     transport: Transport
@@ -89,7 +89,7 @@ class PatternSource:
         return FetchReply(partial(self._read, query, solutions, request.now))
 
     def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
-        """The SERVICE pattern's solutions for one edge and one copy, over `variables`."""
+        """Return the SERVICE pattern's solutions for one edge and one copy, over `variables`."""
         assert isinstance(key, tuple)
         assert isinstance(value, tuple)
         known = dict(zip(self.split.key, key, strict=True))
@@ -137,7 +137,7 @@ class PatternSource:
         return Expanded(copies)
 
     def _copy(self, rows: Sequence[Bound], found: Solutions, now: int) -> Copy:
-        """The order in which a source gives rows means nothing, so it must not look like a change."""
+        """Return the copy of a key, with its rows sorted: another order must not look like a change."""
         kept, told = valid(rows, self.split.validity_variables, now)
         modified = found.modified if told.modified == UNKNOWN else told.modified
         expires = found.expires if told.expires == UNKNOWN else told.expires
@@ -173,7 +173,7 @@ def _check_times(found: Solutions) -> None:
 
 
 def _times(row: Bound) -> int:
-    """How often the static part has an edge."""
+    """Return how often the static part has an edge."""
     found = row.get(EDGE_COUNT)
     return int(found.value) if isinstance(found, Literal) else 1
 

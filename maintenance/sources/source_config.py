@@ -137,7 +137,7 @@ class Auth(BaseModel):
         return self
 
     def read(self) -> Credentials:
-        """What the variables hold now."""
+        """Read the variables."""
         named = Credentials.named(self.headers)
         if self.bearer:
             return named.joined(Credentials.bearer(self.bearer))
@@ -145,7 +145,7 @@ class Auth(BaseModel):
 
 
 class Place(BaseModel):
-    """Where values are in a document, and how they become IRIs."""
+    """The path of values in a document, and the template that makes IRIs of them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -315,12 +315,12 @@ Every key of a source with its default and its meaning. A source has one of data
 
 
 def source_reference() -> str:
-    """A config with every key, as a file to begin with."""
+    """Return a config with every key, as a file to begin with."""
     return reference(HEAD, SourceConfig(sparql="http://localhost:7878/query"))
 
 
 def read_config(path: Path) -> SourceConfig:
-    """A source from its YAML file; paths in it are beside the file."""
+    """Read a source from its YAML file; paths in it are beside the file."""
     plain = read_yaml(path)
     for key in ("data", "changes"):
         if isinstance(plain.get(key), str):
@@ -329,5 +329,5 @@ def read_config(path: Path) -> SourceConfig:
 
 
 def config_of(plain: Mapping[str, object], where: str) -> SourceConfig:
-    """A source from keys and values; an error says where they come from."""
+    """Read a source from keys and values; an error says where they come from."""
     return validated(SourceConfig, plain, f"{where}: ")

@@ -1,4 +1,4 @@
-"""What every source must keep to, as checks that its author can run: `check_source(source, keys)`.
+"""The contract of sources, as checks that their authors can run: `check_source(source, keys)`.
 
 A source is asked what it will be asked: keys together and one by one, a key that nobody has, an order that nothing is
 left to pay, and a manager's first evaluations with half the money that they would need.

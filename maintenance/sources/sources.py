@@ -123,14 +123,14 @@ class Source:
     def embedded(
         cls, data: str | Iterable[Quad], volatile: Sequence[str] = (), changes: Iterable[tuple[int, Quad]] = ()
     ) -> "Source":
-        """A source inside the process, from Turtle or from quads."""
+        """Make a source inside the process, from Turtle or from quads."""
         quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
         coming = list(changes)
         return cls(Transport.in_process(EmbeddedSource(quads, coming)), tuple(volatile), static=not coming)
 
 
 def load_source(written: str) -> Source:
-    """A source from a file or directory of RDF, an address, or a YAML file that says more.
+    """Load a source from a file or directory of RDF, an address, or a YAML file that says more.
 
     An address is that of a SPARQL endpoint, or behind `fragments:` that of fragments.
 
@@ -155,7 +155,7 @@ def load_source(written: str) -> Source:
 
 
 def source_of(config: SourceConfig) -> Source:
-    """A source ready for use; its threads and connections start with the first request."""
+    """Make a source that is ready for use; its threads and connections start with the first request."""
     known: Callable[[], ChangeModel] = Survival if config.survival else Published
     return Source(
         _transport(config),
@@ -190,7 +190,7 @@ def _transport(config: SourceConfig) -> Transport:
 
 
 def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOverHttp:
-    """The client of a source of fragments."""
+    """Return the client of a source of fragments."""
     pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     return FragmentsOverHttp(config.fragments or "", credentials, pool, dated, frozenset(config.hosts), config.reuse)
 

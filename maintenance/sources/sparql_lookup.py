@@ -38,7 +38,7 @@ class SparqlLookup:
         self._source = load_source(self.source) if isinstance(self.source, str) else self.source
 
     def __call__(self, keys: list[Any]) -> dict[Any, Any]:
-        """The rows that there are."""
+        """Return the rows that there are."""
         terms = {str(NamedNode(str(key))): key for key in keys}
         text = self.query.replace(HOLE, f"{{ {' '.join(terms)} }}")
         reply = run_until_complete(self._source.transport.ask(text, now=0, allowance=1))
@@ -56,7 +56,7 @@ class SparqlLookup:
 
 
 def _plain(term: object) -> object:
-    """A term as Python has it."""
+    """Return a term as a Python value."""
     if not isinstance(term, Literal):
         return term.value if isinstance(term, NamedNode) else str(term)
     kind = term.datatype.value.rpartition("#")[2]

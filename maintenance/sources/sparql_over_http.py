@@ -30,7 +30,7 @@ JSON_TYPES = ("application/sparql-results+json", "application/json")
 
 
 class Method(StrEnum):
-    """How queries are sent."""
+    """The HTTP method of queries."""
 
     AUTO = "auto"
     GET = "get"
@@ -41,13 +41,13 @@ class Described(SPARQLWrapper):
     """SPARQLWrapper with a way to have the request that it would send; its public face sends it at once."""
 
     def request(self) -> HttpRequest:
-        """As its `query` makes it, to be sent by others."""
+        """Return the request that `query` would send."""
         return self._createRequest()
 
 
 @dataclass(eq=False)
 class SparqlOverHttp:
-    """One SPARQL endpoint, asked by GET or POST."""
+    """A SPARQL endpoint over HTTP."""
 
     url: str
     credentials: Credentials = field(default_factory=Credentials)
@@ -70,7 +70,7 @@ class SparqlOverHttp:
         self.pool.close()
 
     def call(self, query: str) -> Call:
-        """The request as SPARQLWrapper builds it."""
+        """Return the request as SPARQLWrapper builds it."""
         built = self._built(query, POST if self.method is Method.POST else GET)
         if self.method is Method.AUTO and len(built.url) > LONGEST_URL:
             built = self._built(query, POST)
@@ -89,7 +89,7 @@ class SparqlOverHttp:
 
 
 def rows_of(answer: HttpResponse, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
-    """The solutions in an answer; FetchError where it holds none."""
+    """Return the solutions in a response; raise FetchError if it holds none."""
     kind = media_type(answer)
     if kind not in JSON_TYPES:
         raise FetchError(

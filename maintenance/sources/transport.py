@@ -92,7 +92,7 @@ class InProcess:
             raise FetchError(str(error), refused=kind_of(str(error)) == "refused") from None
 
     def close(self) -> None:
-        """There is no connection to close."""
+        """Do nothing: there is no connection."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class Transport:
 
 @dataclass(frozen=True, eq=False)
 class WholeQuery:
-    """One query that is asked as it stands."""
+    """A query without keys, as a source with one key."""
 
     service: GraphService
     text: str
