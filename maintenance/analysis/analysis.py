@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -21,7 +21,7 @@ from freshkeeper.maintenance.analysis.analysis_tables import (
 )
 from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.journal_tables import Cuts, Database, Tables, located, opened, read
-from freshkeeper.maintenance.analysis.judging import added_up, judge
+from freshkeeper.maintenance.analysis.judging import Parts, added_up, judge
 from freshkeeper.maintenance.analysis.questions import (
     EVALUATIONS,
     HEADLINE,
@@ -45,9 +45,9 @@ class AnalysisError(InputError):
 
 
 class Judging(Enum):
-    """How far answers are judged by the truth: every table, the freshness alone, or not at all."""
+    """The extent to which answers are judged by the truth: every table, the freshness alone, or not at all."""
 
-    WHOLE = "whole"
+    EVERY_TABLE = "every table"
     HEADLINE = "headline"
     RECORDED = "recorded"
     """Freshness is what evaluations and audits recorded; answers are not read."""
@@ -55,12 +55,12 @@ class Judging(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What an analysis covers."""
+    """The scope of an analysis."""
 
     target: float = 0.95
     top: int = 20
     """how many of the stalest entries are named"""
-    judging: Judging = Judging.WHOLE
+    judging: Judging = Judging.EVERY_TABLE
     names: Set[str] = frozenset(QUESTIONS)
     """the tables that are wanted"""
     cuts: Cuts | None = None
@@ -112,7 +112,9 @@ def _digest(run: str, target: float, found: Analysis) -> dict[str, Any]:
 def _tables(engine: DuckDB, database: Database, run: str, scope: Scope) -> Analysis:
     """Make the tables in the database; the large ones are left there and empty here."""
     source = _judged(engine, database, run, scope)
-    there = source.there | ({"judged"} if source.judged and scope.judging is Judging.WHOLE else set())
+    there = set(source.there)
+    if source.judged and scope.judging is Judging.EVERY_TABLE:
+        there.add("judged")
     unknown = {name for kind, names in OF.items() if kind not in there for name in names}
     wanted = [name for name in QUESTIONS if name not in unknown and name in scope.names]
     _set_variables(database, source, scope)
@@ -132,7 +134,7 @@ def _set_variables(database: Database, source: Tables, scope: Scope) -> None:
     values = {
         "target": scope.target,
         "top": scope.top,
-        "changes": "changes" in source.there and scope.judging is Judging.WHOLE,
+        "changes": "changes" in source.there and scope.judging is Judging.EVERY_TABLE,
         "dates": seeds == 1 and first_ms is not None and first_ms >= DATES_FROM_MS,
         "student": student_by_size(max(seeds, 1)),
     }
@@ -152,8 +154,11 @@ def _judged(engine: DuckDB, database: Database, run: str, scope: Scope) -> Table
         database.execute(f"CREATE TABLE last_evaluations AS {LAST_ALONE.format(last=scope.last)}")
         database.execute("DROP VIEW own_evaluations; ALTER TABLE last_evaluations RENAME TO own_evaluations")
     judged = found.judged and scope.judging is not Judging.RECORDED
-    headline = scope.judging is not Judging.WHOLE
-    added_up(database, engine.judged(place, judge(database, found, headline)) if judged else ())
+    headline = scope.judging is not Judging.EVERY_TABLE
+    results: Iterable[Parts] = ()
+    if judged:
+        results = engine.judged(place, judge(database, found, headline))
+    added_up(database, results)
     if "evaluations" not in found.there:
         database.sql(EVALUATIONS).create_view("own_evaluations")
     database.sql("FROM own_changes").create_view("changes")
@@ -189,7 +194,7 @@ def _begun(engine: DuckDB, run: str, target: float) -> Iterator[Database]:
 
 @contextmanager
 def _unfinished(engine: DuckDB, place: str) -> Iterator[Path]:
-    """Where to write, so that a reader sees a whole analysis or none; on a cluster's file system nearly so.
+    """Yield the directory to write, so that a reader sees a whole analysis or none; on a cluster nearly so.
 
     An analysis replaces an earlier one and nothing else.
     """

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class ClusterFiles:
-    """Those that a session can reach."""
+    """The files that a session can reach."""
 
     def __init__(self, session: "SparkSession") -> None:
-        """With its Hadoop configuration, so with its credentials."""
+        """Use the Hadoop configuration of the session, and so its credentials."""
         context = session.sparkContext
         assert context._jvm is not None, f"{context.appName} has no JVM of its own: its driver is elsewhere"
         self._hadoop, self._configuration = context._jvm.org.apache.hadoop.fs, context._jsc.hadoopConfiguration()
@@ -33,7 +33,7 @@ class ClusterFiles:
         system.copyFromLocalFile(False, True, self._hadoop.Path(here.as_uri()), there)
 
     def remove(self, path: str) -> None:
-        """A file, or a directory with all that is in it; there need be none."""
+        """Copy a file, or a directory with everything in it; do nothing if there is none."""
         system, there = self._place(path)
         system.delete(there, True)
 

@@ -39,14 +39,14 @@ class Part:
     """what changes when the file does"""
 
     def has(self, day: int) -> bool:
-        """Whether the day wants anything of it: earlier changes tell, too, whether copies were fresh then."""
+        """Return whether the day needs this part; earlier changes also decide whether copies were fresh that day."""
         return day in self.days or (self.table == "changes" and self.days[0] < day)
 
 
 def analyse_daily(
     engine: Callable[[], DuckDB], run: str, out: str | None = None, target: float = 0.95, top: int = 20
 ) -> tuple[dict[str, Any], list[str]]:
-    """The digest of every day by its date, and the days that had to be analysed; tables go to `out` (RUN/daily)."""
+    """Return the digest of every day by date, and the days that were analysed; write tables to `out` (RUN/daily)."""
     if "://" in run:
         raise ConfigError(f"{run}: journals are analysed day by day where this machine can list their parts")
     place, found, done = Path(out or f"{run}/daily").resolve(), {}, []
@@ -63,7 +63,7 @@ def analyse_daily(
             done.append(date)
             told = place / f".{date}"
             shutil.rmtree(told, ignore_errors=True)
-            digest = analyse(engine(), run, str(told), target, top, _cuts(parts, day))
+            digest = analyse(engine(), run, str(told), target, top, only=_cuts(parts, day))
             if digest["budget"]:  # which every day has but one between others that has nothing
                 _place(told, date)
             shutil.rmtree(told)
@@ -76,7 +76,7 @@ def analyse_daily(
 
 
 def _parts(run: Path, name: str) -> Iterator[Part]:
-    """What the ends of the files say; what is no Parquet, or tells no times, is left to the analysis of the whole."""
+    """Yield the parts of a table with the days in their footers; other files are left to a whole analysis."""
     for file in files(run / f"{name}.parquet"):
         with suppress(duckdb.Error):
             ((least, most),) = duckdb.execute(ENDS, [str(file)]).fetchall()
@@ -86,7 +86,7 @@ def _parts(run: Path, name: str) -> Iterator[Part]:
 
 
 def _cuts(parts: Sequence[Part], day: int) -> dict[str, Cut]:
-    """Of every table what the day wants."""
+    """Return the parts and rows of every table that a day needs."""
     found = {}
     for name in SCHEMAS:
         where = f"t_ms < {(day + 1) * DAY_MS}" + (f" AND t_ms >= {day * DAY_MS}" if name != "changes" else "")
@@ -95,7 +95,7 @@ def _cuts(parts: Sequence[Part], day: int) -> dict[str, Cut]:
 
 
 def _place(told: Path, date: str) -> None:
-    """The tables of a day where they belong, in the place of earlier ones."""
+    """Move the tables of a day into place, over earlier ones."""
     for table in told.glob("*.parquet"):
         to = told.parent / table.name / f"day={date}"
         shutil.rmtree(to, ignore_errors=True)

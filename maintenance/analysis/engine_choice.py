@@ -1,4 +1,4 @@
-"""Where an analysis is done: in this process where data are small or there is no Java, else on Spark."""
+"""The engines of an analysis: DuckDB in this process where data are small or there is no Java, else Spark."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,11 +28,11 @@ class DuckDB:
     failures: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
 
     def near(self, run: str) -> Path:
-        """A run where this process can read it, but for its answers, of which it has the columns."""
+        """Return a directory that this process can read, with the columns of answers if not their rows."""
         return Path(run)
 
     def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
-        """All answers of a run: one slice after another, each on all cores."""
+        """Judge all answers of a run, one slice after another, each on all cores."""
         del run
         return judge.judged(judge.slices(judging.SLICE))
 
@@ -48,7 +48,7 @@ class DuckDB:
 def chosen(
     run: str, name: str = "auto", master: str = LOCAL, settings: Mapping[str, str] | None = None
 ) -> tuple[DuckDB, str]:
-    """The engine for a run, and in words which it is and why."""
+    """Return the engine for a run, and a sentence that says which it is and why."""
     check_name("engine", name, NAMES)
     taken, why = (name, "as it was asked for") if name != "auto" else _fitting(run, master, settings or {})
     if taken == "duckdb":
@@ -78,7 +78,7 @@ def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, s
 
 
 def rows_of(run: Path, table: str) -> int:
-    """How many rows a table of a run has, as the ends of its files say; what is no Parquet has none."""
+    """Return the number of rows of a table from the footers of its files; a file that is no Parquet has none."""
     found = 0
     for file in files(run / f"{table}.parquet"):
         with suppress(pa.ArrowInvalid, OSError):

@@ -37,7 +37,7 @@ WITHOUT: Mapping[str, str] = {
 
 
 class Cut(NamedTuple):
-    """Where the rows of a table are: its parts, and which of their rows."""
+    """The rows of a table that an analysis reads: parts, and a condition."""
 
     parts: Sequence[Path]
     where: str = "TRUE"
@@ -49,7 +49,7 @@ Cuts: TypeAlias = Mapping[str, Cut]
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables there are; as `own_NAME` they have every column and `moment`, and are empty where they are not."""
+    """The tables of a run. Each is a view `own_NAME` with a column `moment`, and is empty where the run has none."""
 
     there: frozenset[str]
     answers: str
@@ -61,13 +61,13 @@ class Tables:
 
     @property
     def judged(self) -> bool:
-        """Whether answers can be judged by the truth."""
+        """True if answers can be judged by the truth."""
         return {"answers", "changes"} <= self.there
 
 
 @contextmanager
 def opened(threads: int | None = None) -> Iterator[Database]:
-    """One of its own, in memory and in a temporary directory; as many threads as there are cores, unless it is said."""
+    """Open a database in memory, with a temporary directory and as many threads as cores, or as given."""
     with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
         config: dict[str, Any] = {"temp_directory": place, "memory_limit": MEMORY, "default_null_order": NULLS}
         with duckdb.connect(config=config | ({"threads": threads} if threads else {})) as database:
@@ -84,7 +84,7 @@ def name_parts(database: Database, name: str, parts: Sequence[Path]) -> list[str
 
 
 def read(database: Database, run: Path, cuts: Cuts | None) -> Tables:
-    """Everything in a run, or of its tables what the cuts say."""
+    """Read the tables of a run, or the parts and rows that the cuts name."""
     notes: list[str] = []
     cuts = cuts or {name: Cut(journal.files(run / f"{name}.parquet")) for name in journal.SCHEMAS}
     found = {name: _columns(database, name, cut.parts, notes) for name, cut in cuts.items()}
@@ -138,5 +138,5 @@ def _fitted(name: str, columns: Sequence[str], where: str) -> str:
 
 
 def located(path: str) -> str:
-    """A path that an engine understands wherever its processes were started; what names a file system stays."""
+    """Return a path that processes in other directories understand; addresses of file systems stay."""
     return path if "://" in path else str(Path(path).resolve())

@@ -107,19 +107,20 @@ that was chosen; where nothing was chosen, or nothing that answers needed, as th
 
 @dataclass(frozen=True)
 class Judge:
-    """What answers are judged by, and what is asked of them; small enough for every executor."""
+    """The changes that answers are judged by, and the queries; small enough for every executor."""
 
     parts: Sequence[Path]
     """Where answers are."""
     answers: str
     """SQL that makes answers of `raw_answers`."""
-    known: Mapping[str, pa.Table]
-    kept: Mapping[str, str]
-    """SQL of what is asked more than once, in this order."""
-    asked: Mapping[str, str]
+    tables: Mapping[str, pa.Table]
+    """changes, evaluations and choices"""
+    shared_queries: Mapping[str, str]
+    """SQL of tables that several results need, in the order in which they are made"""
+    result_queries: Mapping[str, str]
 
     def slices(self, most: int) -> list[Slice]:
-        """Evaluations in the order of time, taken together up to so many answers."""
+        """Return slices: evaluations in the order of time, grouped up to so many answers."""
         with self._over() as database:
             return database.sql(f"""
                 WITH placed AS (
@@ -128,20 +129,20 @@ class Judge:
                 ) SELECT min(moment) AS first, max(moment) FROM placed GROUP BY slice ORDER BY first""").fetchall()
 
     def judged(self, slices: Iterable[Slice], threads: int | None = None) -> Iterator[Parts]:
-        """One slice after another; what is not theirs is hardly read where files are in the order of time."""
+        """Judge one slice after another; files in the order of time are read only where a slice lies."""
         with self._over(threads=threads) as database:
             for first, last in slices:
-                yield self._told(database, f"WHERE moment BETWEEN {first} AND {last}")
+                yield self._judge_slice(database, f"WHERE moment BETWEEN {first} AND {last}")
 
     def judged_rows(self, rows: pa.Table) -> Parts:
         """Answers of whole evaluations that were brought together elsewhere."""
         with self._over(rows, 1) as database:
-            return self._told(database)
+            return self._judge_slice(database)
 
     @contextmanager
     def _over(self, answers: pa.Table | None = None, threads: int | None = None) -> Iterator[Database]:
         with opened(threads) as database:
-            for name, rows in self.known.items():
+            for name, rows in self.tables.items():
                 database.from_arrow(rows).create(name)
             if answers is None:
                 name_parts(database, "answers", self.parts)
@@ -149,16 +150,16 @@ class Judge:
                 database.from_arrow(answers).create("raw_answers")
             yield database
 
-    def _told(self, database: Database, where: str = "") -> Parts:
+    def _judge_slice(self, database: Database, where: str = "") -> Parts:
         database.sql(f"SELECT * FROM ({self.answers}) AS answers {where}").create_view("slice")
-        for name, query in self.kept.items():
+        for name, query in self.shared_queries.items():
             database.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
         return {name: database.sql(query).to_arrow_table().select(schema(name).names).cast(schema(name))
-                for name, query in self.asked.items()}  # fmt: skip
+                for name, query in self.result_queries.items()}  # fmt: skip
 
 
 def judge(database: Database, tables: Tables, headline: bool) -> Judge:
-    """By the changes, evaluations and choices of a run in which answers can be judged."""
+    """Return the judge of a run whose answers can be judged."""
     of_run = {"changes": CHANGES} | ({} if headline else {"counted": COUNTED, "chosen": CHOSEN})
     known = {name: database.sql(query).to_arrow_table() for name, query in of_run.items()}
     kept, asked = {"copies": COPIES}, {"truths": TRUTHS}
@@ -169,13 +170,13 @@ def judge(database: Database, tables: Tables, headline: bool) -> Judge:
 
 
 def schema(name: str) -> pa.Schema:
-    """What comes out, as one wants it whatever the sums are added up in."""
+    """Return the schema of a result, whatever types the sums are added up in."""
     columns = " ".join(TABLES[name]).split()
     return pa.schema([(column, pa.string() if column in TEXTS else pa.int64()) for column in columns])
 
 
 def added_up(database: Database, pieces: Iterable[Parts]) -> None:
-    """What several slices give, added up, as tables of an analysis; memory holds one slice's at a time."""
+    """Add up the results of all slices as tables of an analysis; memory holds the results of one slice at a time."""
     for name in TABLES:
         database.from_arrow(schema(name).empty_table()).create(name)
     for piece in pieces:

@@ -32,7 +32,7 @@ def ship(spark: "SparkSession", names: Iterable[str]) -> None:
 
 
 def packed(names: Iterable[str], place: Path) -> Path:
-    """A zip of top-level packages and modules, named after what is in it."""
+    """Return a zip of top-level packages and modules, named after its content."""
     files = {name: text for each in sorted(set(names)) for name, text in _sources(each)}
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     found = place / f"freshkeeper-{digest}.zip"

@@ -35,13 +35,13 @@ class Spark(DuckDB):
     failures = (*DuckDB.failures, PySparkException, Py4JError)
 
     def __init__(self, session: SparkSession) -> None:
-        """The settings are the session's."""
+        """Use a session with its settings."""
         self._session = session
         self._files = ClusterFiles(session)
         self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
 
     def near(self, run: str) -> Path:
-        """Copied, if it is on a cluster's file system; answers stay there, and what is no Parquet is none here."""
+        """Copy a run from a cluster except for its answers, of which only the columns are copied."""
         if "://" not in run:
             return Path(run)
         here = Path(self._directory.name)
@@ -56,7 +56,7 @@ class Spark(DuckDB):
         return here
 
     def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
-        """One job, whose tasks are slices."""
+        """Judge all answers in one job, whose tasks are slices."""
         context = self._session.sparkContext
         if not str(context.master).startswith("local"):
             ship(self._session, ["freshkeeper"])
@@ -72,14 +72,14 @@ class Spark(DuckDB):
             shared.destroy()
 
     def _shuffled(self, path: str, judge: "Broadcast[Judge]", most: int) -> Iterator[Parts]:
-        """What executors cannot read by themselves Spark reads for them, and brings evaluations together."""
+        """Have Spark read answers that executors cannot read, and bring the answers of each evaluation together."""
         rows = self._session.read.parquet(path)
         together = rows.repartition(-(-rows.count() // most) or 1, "setting", "policy", "seed", "t_ms")
         for row in together.mapInArrow(partial(_partition, judge), "parts binary").collect():
             yield pickle.loads(row["parts"])
 
     def deliver(self, made: Path, path: str) -> None:
-        """Copied onto the cluster's file system, in the place of an earlier one."""
+        """Copy a directory onto the file system of the cluster, in the place of an earlier one."""
         self._files.put(made, path)
 
     def close(self) -> None:

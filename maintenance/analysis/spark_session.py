@@ -1,4 +1,4 @@
-"""One Spark session for all that needs one: local by default, any master and `spark.*` settings on request.
+"""The Spark session that everything shares: local by default, any master and `spark.*` settings on request.
 
 Quiet logs, this interpreter on the executors, and stack enough on the driver to stop queries over Python data sources.
 """
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session, the running one where there is one; one plain sentence where Java or PySpark is missing."""
+    """Return the running session or a new one; raise ConfigError if Java or PySpark is missing."""
     java = java_version()
     if java is None or java < LEAST_JAVA:
         raise ConfigError(HOW_TO_GET_JAVA + ("" if java is None else f" (found Java {java})"))
@@ -49,7 +49,7 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 
 def first_words(error: Exception) -> str:
-    """What Spark says, without its stack: the last line of a Python traceback, the first of a Java one."""
+    """Return what an error of Spark says: the last line of a Python traceback, or the first line of a Java one."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
         return lines[-1]
@@ -57,7 +57,7 @@ def first_words(error: Exception) -> str:
 
 
 def java_version() -> int | None:
-    """The major version of the Java that Spark would start, or None."""
+    """Return the major version of the Java that Spark would start, or None."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:

@@ -20,7 +20,9 @@ def period_requests(question: Question, point: Point) -> float:
 def requests(question: Question, point: Point) -> str:
     """Format the requests per period with three digits."""
     number = period_requests(question, point)
-    return f"{float(f'{number:.3g}'):,.0f}" if number >= 1 else f"{number:.2g}"
+    if number < 1:
+        return f"{number:.2g}"
+    return f"{float(f'{number:.3g}'):,.0f}"
 
 
 def money(question: Question, point: Point) -> str:
@@ -32,7 +34,9 @@ def knob(one: Requirement, point: Point) -> str:
     """Format the knob of a point: the budget of an evaluation, or a TTL."""
     if one.budgeted:
         return f"γ{GAP}={GAP}{point.knob:g}"
-    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, REFRESH_AHEAD) else UNKNOWN
+    if one.curve in (TTL, REFRESH_AHEAD):
+        return f"TTL{GAP}{duration(point.knob)}"
+    return UNKNOWN
 
 
 def lead(answer: BudgetAnswer) -> str:
@@ -43,16 +47,21 @@ def lead(answer: BudgetAnswer) -> str:
         one = max((one for one in answer.needed if one.budgeted), key=lambda one: one.nearest.freshness.mean)
         most = percent_with_interval(one.nearest.freshness)
         return f"No policy keeps {target} of the answers fresh: the nearest is {one.curve} with {most}."
-    paid = f" for {money(question, best.point)}" if question.price else ""
-    said = f"{best.curve} keeps {target} of the answers fresh with {_per_period(question, best.point)}{paid}"
+    sent = _per_period(question, best.point)
+    said = f"{best.curve} keeps {target} of the answers fresh with {sent}{_paid(question, best.point)}"
     ttl = answer.of(TTL)
     if ttl.point is None:
         return f"{said}; a TTL cache does not get there: an entry that lives for one step is too old already."
-    also = f" for {money(question, ttl.point)}" if question.price else ""
-    cheaper = (
-        "here a TTL cache is cheaper, and needs" if ttl.point.requests < best.point.requests else "a TTL cache needs"
-    )
-    return f"{said}; {cheaper} {requests(question, ttl.point)}{also}."
+    needs = "a TTL cache needs"
+    if ttl.point.requests < best.point.requests:
+        needs = "here a TTL cache is cheaper, and needs"
+    return f"{said}; {needs} {requests(question, ttl.point)}{_paid(question, ttl.point)}."
+
+
+def _paid(question: Question, point: Point) -> str:
+    if not question.price:
+        return ""
+    return f" for {money(question, point)}"
 
 
 def _per_period(question: Question, point: Point) -> str:
@@ -68,7 +77,9 @@ def sentences(answer: BudgetAnswer) -> Iterator[str]:
         elif one.ttl is not None:
             yield _no_such_ttl(question, one, one.ttl)
     none, once = answer.of(UNCACHED).nearest, answer.of(ONCE).nearest
-    filled = f"{requests(question, once)} times" if once.requests else "for nothing after the first tenth of the time"
+    filled = "for nothing after the first tenth of the time"
+    if once.requests:
+        filled = f"{requests(question, once)} times"
     yield (
         f"No cache at all asks {requests(question, none)} times a {question.per}; fetching once and never again asks "
         f"{filled} and keeps {percent(once.freshness.mean)} fresh."
@@ -101,16 +112,21 @@ HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "O
 def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
     """Return a row of the table, in the order of its heads."""
     question, point = answer.question, one.nearest
-    ahead = UNKNOWN if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
-    half = "" if one.ahead is None or isnan(one.ahead.half) else f" ±{GAP}{100 * one.ahead.half:.1f}"
+    ahead, cost = UNKNOWN, UNKNOWN
+    if one.ahead is not None and not isnan(one.ahead.mean):
+        ahead = f"{100 * one.ahead.mean:+.1f}"
+    if one.ahead is not None and not isnan(one.ahead.half):
+        ahead += f" ±{GAP}{100 * one.ahead.half:.1f}"
+    if question.price:
+        cost = money(question, point)
     return [
         one.curve,
         knob(one, point),
         requests(question, point),
-        money(question, point) if question.price else UNKNOWN,
+        cost,
         percent_with_interval(point.freshness),
         percent_with_interval(point.arrival),
-        f"{ahead}{half}",
+        ahead,
     ]
 
 
@@ -163,18 +179,22 @@ def as_json(answer: BudgetAnswer) -> dict[str, Any]:
 
 
 def _json_row(question: Question, one: Requirement) -> dict[str, Any]:
-    point, known = one.nearest, one.ahead is not None and one.ttl is not None
-    return {
+    point = one.nearest
+    row: dict[str, Any] = {
         "policy": one.curve, "sets_budget": one.budgeted, "reaches_target": one.point is not None,
-        "budget": point.knob if one.budgeted else None, "ttl_ms": None if one.budgeted else point.knob,
+        "budget": None, "ttl_ms": None,
         "requests_per_evaluation": point.requests, "requests": period_requests(question, point),
         "cost": period_requests(question, point) * question.price,
         "freshness": point.freshness.mean, "ci95": _number(point.freshness.half),
         "freshness_at_arrival": _number(point.arrival.mean), "ci95_at_arrival": _number(point.arrival.half),
-        "ttl_with_as_many_requests": one.ttl.freshness.mean if known and one.ttl else None,
-        "fresher_than_ttl": _number(one.ahead.mean) if known and one.ahead else None,
-        "fresher_than_ttl_ci95": _number(one.ahead.half) if known and one.ahead else None,
+        "ttl_with_as_many_requests": None, "fresher_than_ttl": None, "fresher_than_ttl_ci95": None,
     }  # fmt: skip
+    row["budget" if one.budgeted else "ttl_ms"] = point.knob
+    if one.ahead is not None and one.ttl is not None:
+        row["ttl_with_as_many_requests"] = one.ttl.freshness.mean
+        row["fresher_than_ttl"] = _number(one.ahead.mean)
+        row["fresher_than_ttl_ci95"] = _number(one.ahead.half)
+    return row
 
 
 def _number(value: float) -> float | None:
