@@ -512,7 +512,7 @@ def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper
 @pytest.mark.slow
 def test_the_demo_prints_standings(freshkeeper: Call) -> None:
     demo = freshkeeper("demo", "--json", "--budget", 3, "--out", "demo", "--serve")
-    assert demo.err.endswith("where there is a terminal to stop it from: freshkeeper demo --serve\n")
+    assert demo.err.endswith("run freshkeeper demo --serve in one\n")
     standings = json.loads(demo.out)
     assert [standing["policy"] for standing in standings] == ["lru", "ibm", "plan"]
     assert all(0 < standing["freshness"] <= 1 and standing["requests"] <= 3 for standing in standings)

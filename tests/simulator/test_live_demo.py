@@ -66,7 +66,10 @@ def test_what_an_earlier_one_kept_goes(scene: LiveScene) -> None:
 @pytest.mark.slow
 def test_in_a_terminal_it_is_live_until_ctrl_c(scene: LiveScene) -> None:
     screen, terminal = pty.openpty()
-    program = "import sys, pathlib; from freshkeeper.commands.demo import go_on; go_on(pathlib.Path(sys.argv[1]))"
+    program = (
+        "import sys, pathlib; from freshkeeper.commands.demo import show_on_page; "
+        "show_on_page(pathlib.Path(sys.argv[1]))"
+    )
     command = [sys.executable, "-c", program, str(scene.demonstration)]
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
