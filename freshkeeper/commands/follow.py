@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.annotated.following import DeliveredAnswers, FollowedQuery, Pauses
     from freshkeeper.maintenance.query.model import Operator
-    from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+    from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle
     from freshkeeper.maintenance.sources.source_config import SourceConfig
 
 
@@ -65,7 +65,7 @@ def follow(
     from freshkeeper.maintenance.query.model import Operator
     from freshkeeper.maintenance.sources.fragments.annotation_style import (
         AnnotationEncoding,
-        Style,
+        AnnotationStyle,
         TimeEncoding,
     )
 
@@ -73,7 +73,7 @@ def follow(
     style = None
     if speaking or timing:
         way = one_of(AnnotationEncoding, "--speaking", speaking or "graph")
-        style = Style(way, one_of(TimeEncoding, "--timing", timing or "expiration"))
+        style = AnnotationStyle(way, one_of(TimeEncoding, "--timing", timing or "expiration"))
     waits = Pauses(
         milliseconds("--skew", skew),
         milliseconds("--jitter", jitter),
@@ -99,7 +99,7 @@ def follow(
 @contextmanager
 def opened(
     configs: "Sequence[SourceConfig]", text: str, budget: float | None = None, bank: float = 0,
-    style: "Style | None" = None, cached: bool = True, dynamic: frozenset[Any] | None = None,
+    style: "AnnotationStyle | None" = None, cached: bool = True, dynamic: frozenset[Any] | None = None,
 ) -> "Iterator[AnnotatedQuery]":  # fmt: skip
     """Open a query over sources, and close the sources with it."""
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery

@@ -65,7 +65,7 @@ def serve_fragments(
     from freshkeeper.maintenance.base.rdf_files import load_graph
     from freshkeeper.maintenance.sources.fragments.annotation_style import (
         AnnotationEncoding,
-        Style,
+        AnnotationStyle,
         TimedTriple,
         TimeEncoding,
     )
@@ -77,7 +77,9 @@ def serve_fragments(
     coming: LiveElements | None = None
     shift = _now() if from_now else 0
     if elements is not None or live:
-        style = Style(one_of(AnnotationEncoding, "--speaking", speaking), one_of(TimeEncoding, "--timing", timing))
+        style = AnnotationStyle(
+            one_of(AnnotationEncoding, "--speaking", speaking), one_of(TimeEncoding, "--timing", timing)
+        )
         if history and style.timing is TimeEncoding.EXPIRATION:
             raise ConfigError(
                 "--history keeps what is over, and an expiration does not say since when: --timing interval"

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.annotated.page_writer import PagePosition
 from freshkeeper.maintenance.annotated.served_data import FragmentSlices
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimedTriple
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle, TimedTriple
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 SHORT_NOTICE = "it arrived with less than the promised notice, so clients may still hold older pages"
@@ -33,7 +33,7 @@ class AnnotatedData:
 
     static: Sequence[Quad]
     elements: Sequence[TimedTriple]
-    style: Style = field(default_factory=Style)
+    style: AnnotationStyle = field(default_factory=AnnotationStyle)
     base: str = ""
     """the address of the fragments, which implicit annotations refer to"""
     history: bool = False

@@ -4,7 +4,7 @@ An open pattern (one with a variable as predicate) may match static and dynamic 
 is not rewritten in place, because no triple states where it leads: all triples of its predicates are requested in extra
 queries. A path that may use any predicate, or begin and end at any node, requests all triples.
 
-Times that no pattern leads to are requested in extra queries as well (`Style.unreached_times`).
+Times that no pattern leads to are requested in extra queries as well (`AnnotationStyle.unreached_times`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,18 +17,18 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.source_text import Path, Position
 from freshkeeper.maintenance.query.syntax.source_text import Triple as TripleOfTree
 from freshkeeper.maintenance.query.syntax.tree import Element, GraphBlock, Select, TriplePattern
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle
 from freshkeeper.maintenance.sources.fragments.needed_fragments import as_sparql, takes_all
 
 
 @dataclass(frozen=True)
 class PredicateSplit:
-    """Which predicates of a query are dynamic, and which of these also have triples without a time."""
+    """The dynamic predicates of a query, and those of them that also have triples without a time."""
 
     dynamic: frozenset[NamedNode]
     static: frozenset[NamedNode]
     mixed: frozenset[NamedNode] = frozenset()
-    styles: tuple[Style, ...] = ()
+    styles: tuple[AnnotationStyle, ...] = ()
     """the annotation styles of the sources"""
     open: tuple[str, ...] = ()
     """the texts of patterns that may match any dynamic predicate"""

@@ -58,7 +58,7 @@ class CurrentAnswers:
 
 @dataclass(eq=False)
 class AnnotatedQuery:
-    """One query over the union of its sources."""
+    """A query over the union of its sources."""
 
     sources: Sequence[AnnotatedSource]
     text: str

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     REIFIES,
     SINGLETONS,
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimeEncoding,
     ended_annotations,
 )
@@ -38,10 +38,10 @@ TIMED_BY = {TimeEncoding.EXPIRATION: EXPIRATION, TimeEncoding.INTERVAL: INTERVAL
 
 @dataclass(eq=False)
 class AnnotatedSource:
-    """One source, with its annotations in one style."""
+    """A source with its annotations in one style."""
 
     client: FragmentsOverHttp
-    style: Style | None = None
+    style: AnnotationStyle | None = None
     """None: determined by requests"""
     keep: bool = True
     """fetch static fragments only once"""
@@ -56,12 +56,12 @@ class AnnotatedSource:
 
     @property
     def ahead(self) -> int:
-        """How many milliseconds the source's clock is ahead of ours, at least."""
+        """Return the least number of milliseconds by which the source's clock is ahead of ours."""
         return round(self.client.source_clock.ahead * 1000)
 
     @property
     def ahead_at_most(self) -> int:
-        """How many milliseconds it may be ahead."""
+        """Return the greatest number of milliseconds by which it may be ahead."""
         return round(self.client.source_clock.ahead_at_most * 1000)
 
     def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "StaticFragments":
@@ -83,7 +83,7 @@ class AnnotatedSource:
         self._ended = {}
         return there
 
-    def find_style(self, pay: Callable[[float], bool]) -> Style | None:
+    def find_style(self, pay: Callable[[float], bool]) -> AnnotationStyle | None:
         """Return the annotation style; None as long as no triple has a time."""
         if self.style is not None and self.style.speaking is AnnotationEncoding.SINGLETON:
             reader = self.reader(frozenset(), pay)
@@ -146,19 +146,19 @@ def _of(predicate: NamedNode) -> QuadPattern:
     return QuadPattern(predicate=predicate, graph=DefaultGraph())
 
 
-def _way(timing: TimeEncoding, timed: Quad, reader: FragmentReader) -> Style | None:
+def _way(timing: TimeEncoding, timed: Quad, reader: FragmentReader) -> AnnotationStyle | None:
     """Return how the subject of a time annotates a triple, or None if that cannot be determined."""
     said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
     if singleton := said.intersection(SINGLETONS):
-        return Style(AnnotationEncoding.SINGLETON, timing, min(singleton, key=str))
+        return AnnotationStyle(AnnotationEncoding.SINGLETON, timing, min(singleton, key=str))
     for speaking, predicate in ((AnnotationEncoding.REIFICATION, PREDICATE), (AnnotationEncoding.STAR, REIFIES)):
         if predicate in said:
-            return Style(speaking, timing)
+            return AnnotationStyle(speaking, timing)
     if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
-        return Style(AnnotationEncoding.GRAPH, timing)
+        return AnnotationStyle(AnnotationEncoding.GRAPH, timing)
     is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
     if is_address:
-        return Style(AnnotationEncoding.IMPLICIT, timing)
+        return AnnotationStyle(AnnotationEncoding.IMPLICIT, timing)
     return None
 
 

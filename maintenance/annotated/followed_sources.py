@@ -9,7 +9,7 @@ from pyoxigraph import NamedNode
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle
 from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.sources.sources import FRAGMENTS, fragments_of, limiter_of
 
@@ -41,7 +41,7 @@ def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
     return []
 
 
-def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:
+def annotated_source_of(config: SourceConfig, style: AnnotationStyle | None, keep: bool) -> AnnotatedSource:
     """Create a source with its limits, its circuit breaker and its price."""
     credentials = config.auth.read().hiding(config.addresses)
     client = replace(fragments_of(config, credentials), cached=keep and config.reuse)

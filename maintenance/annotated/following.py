@@ -16,7 +16,7 @@ from freshkeeper.maintenance.sources.transport import Bound, Term
 
 @dataclass(frozen=True)
 class Pauses:
-    """How long to wait between evaluations, in milliseconds."""
+    """The waits between evaluations, in milliseconds."""
 
     skew: int = 100
     """after an expiry, until the source has the new value"""
@@ -40,7 +40,7 @@ class DeliveredAnswers:
 
 @dataclass(eq=False)
 class FollowedQuery:
-    """One query, evaluated repeatedly."""
+    """A query that is evaluated repeatedly."""
 
     query: AnnotatedQuery
     operator: Operator = Operator.RSTREAM

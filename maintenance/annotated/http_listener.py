@@ -48,7 +48,7 @@ class HttpListener:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, whose requests are answered in order."""
+    """A connection whose requests are answered in order."""
 
     def __init__(self, listener: HttpListener) -> None:
         self.listener, self.transport = listener, asyncio.Transport()

@@ -47,7 +47,7 @@ class GrowingFile(io.FileIO):
 
 @dataclass(eq=False)
 class LiveElements:
-    """One stream of elements. `take` receives those of some lines and returns, for each, why it is refused, or ""."""
+    """A stream of elements. `take` receives those of some lines and returns, for each, why it is refused, or ""."""
 
     written: str
     take: Callable[[list[TimedTriple]], list[str]]

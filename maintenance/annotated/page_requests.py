@@ -8,7 +8,7 @@ from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentErr
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.fetching.requests import Deadline
-from freshkeeper.maintenance.sources.fragments.fragment_page import Page
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
@@ -40,14 +40,14 @@ class PageRequests:
         """Return a reader whose requests all pass through here; `pay` returns False if the budget is spent."""
         plain = client.reader(0, Deadline())
 
-        def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+        def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
             return self._page(client, url, pattern, pay)
 
         return FragmentReader(plain.start, ask, plain.counts, plain.most, plain.allowed)
 
     def _page(
         self, client: FragmentsOverHttp, url: str, pattern: QuadPattern | None, pay: Callable[[float], bool]
-    ) -> tuple[Page, Validity]:
+    ) -> tuple[FragmentPage, Validity]:
         """Return one page, with retries."""
         for n in range(self.retries + 1):
             deadline = Deadline(client.pool.clock() + self.timeout, lambda: self._wait_and_pay(pay))

@@ -1,4 +1,4 @@
-"""Several sources read as one, with a record of what each returned; a SERVICE reads only one of them."""
+"""Sources read as one, with a record of what each returned; a SERVICE reads only one of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -35,7 +35,7 @@ class Credentials:
         return cls({"Authorization": both}, _forms(word) | _forms(both.removeprefix("Basic ")))
 
     @classmethod
-    def named(cls, variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> "Credentials":
+    def from_headers(cls, variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> "Credentials":
         """Read headers such as X-API-Key, each from its environment variable."""
         headers = {name: _read(variable, environment) for name, variable in variables.items()}
         parts = (part for value in headers.values() for part in (value, value.split()[-1] if value.strip() else ""))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from freshkeeper.maintenance.base.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
-TAG = re.compile(r"str|int|float|Place|SourceConfig|constrained-.*|function-.*|\w+\[.*", re.DOTALL)
+TAG = re.compile(r"str|int|float|PlaceConfig|SourceConfig|constrained-.*|function-.*|\w+\[.*", re.DOTALL)
 """Parts of a location that pydantic adds where a value may be of several kinds."""
 PLAINER = {
     "too_short": "it must have at least one value",

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.streams.batch import TimedElements, as_batch, in_gr
 
 @dataclass(frozen=True, eq=False)
 class WindowMove:
-    """What one move of a window changed: triples as quads, or as the slots that store them."""
+    """The changes of one move of a window: triples as quads, or as the slots that store them."""
 
     added: Sequence[Quad] | Ints = ()
     removed: Sequence[Quad] | Ints = ()

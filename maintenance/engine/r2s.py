@@ -17,7 +17,7 @@ Answer: TypeAlias = TermRow | Triple | bool
 
 @dataclass(frozen=True)
 class Freshness:
-    """How fresh an answer is.
+    """The freshness of an answer.
 
     `probability` is the probability that all cached entries it was made of are fresh, `age` the milliseconds since the
     oldest of them was fetched, None if no cached entry was used.

@@ -58,7 +58,7 @@ class WindowState(ABC):
 
     @abstractmethod
     def bounds(self) -> tuple[int, int]:
-        """The open and close time of the present content."""
+        """Return the open and close time of the present content."""
 
     def expiry(self, time: int) -> int:
         """Return the first time at which an element of this time has left the window."""

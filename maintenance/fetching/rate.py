@@ -15,7 +15,7 @@ from freshkeeper.maintenance.base.durations import to_ms
 from freshkeeper.maintenance.base.errors import ConfigError
 
 GRAINS = 1000
-_WRITTEN = re.compile(r"\s*(\d{1,12})\s*/\s*(\d{0,12})\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
+_RATE_PATTERN = re.compile(r"\s*(\d{1,12})\s*/\s*(\d{0,12})\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Rate:
     @classmethod
     def of(cls, written: str) -> "Rate":
         """Read a rate from text: 10/s, 300/15min, 1000/day."""
-        found = _WRITTEN.fullmatch(written)
+        found = _RATE_PATTERN.fullmatch(written)
         try:
             period = to_ms(f"{found[2] or 1}{found[3]}") / 1000 if found else 0.0
         except ValueError:

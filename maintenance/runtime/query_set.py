@@ -133,7 +133,7 @@ def _filled(name: str, text: str, tokens: Iterable[Token], row: Mapping[str, Any
 
 
 def term_of(cell: object, where: str) -> str:
-    """A constant as SPARQL writes it: <IRI> or a bare one, "literal" with what follows it, a number, or plain text."""
+    """Write a constant as SPARQL does: <IRI> or a bare one, "literal" with what follows it, a number, or plain text."""
     if isinstance(cell, bool | int | float):
         return str(cell).lower()
     written = str(cell).strip()

@@ -27,7 +27,7 @@ LINES = "application/x-ndjson"
 
 
 class Role(StrEnum):
-    """Who may call an operation."""
+    """The callers that an operation admits."""
 
     PUBLIC = "anybody"
     READ = "read"
@@ -50,7 +50,7 @@ Model: TypeAlias = type[BaseModel]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
-    """One method of one address."""
+    """A method of one address."""
 
     method: str
     path: str

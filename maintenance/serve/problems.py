@@ -29,7 +29,7 @@ RETRY_SOON = {"Retry-After": "1"}
 
 
 class ProblemDetails(BaseModel):
-    """What is wrong with a request (RFC 9457)."""
+    """A problem of a request (RFC 9457)."""
 
     type: str
     title: str

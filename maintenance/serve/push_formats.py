@@ -1,4 +1,4 @@
-"""What may be pushed, as the log keeps it: lines of milliseconds, a tab and a statement.
+"""Formats of pushed elements, and the form in which the log keeps them: lines of milliseconds, a tab and a statement.
 
 application/n-quads, application/n-triples, text/plain   such lines; with `at`, statements that are all of that time
 text/turtle                                              with `at` alone

@@ -25,10 +25,10 @@ SINGLETON_OF = (
     "|<http://www.w3.org/1999/02/22-rdf-syntax-ns#singletonPropertyOf>"
 )
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-OURS = "freshkeeper"
+NAME_PREFIX = "freshkeeper"
 TIMELESS = (Minus, Filter, Bind, Select)
 """Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
-MAYBE = f"{OURS}_maybe"
+OPTIONAL_MARK = f"{NAME_PREFIX}_maybe"
 """Asked for, and never bound, where an OPTIONAL has annotated triples."""
 
 
@@ -52,7 +52,7 @@ class ValidityAnnotations:
 
 def with_validity(parts: Split, volatile: Iterable[str], told: ValidityAnnotations) -> Split:
     """Return a split whose queries ask for the annotations."""
-    dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
+    dated = [f"{NAME_PREFIX}_modified_{name}" for name in parts.key] if told.modified else []
     dynamic, names = parts.dynamic, list[str]()
     if told.annotation is not Annotation.NONE:
         dynamic, names = _rewritten(parts, frozenset(volatile), told.annotation)
@@ -70,13 +70,13 @@ def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bo
     spans = [_span(row, told, now) for row in rows]
     latest = max((until for since, until in spans if since <= now), default=now)
     kept = [n for n, (since, until) in enumerate(spans) if since <= now and (until > now or until == latest <= now)]
-    if MAYBE in told and len(kept) < len(rows):
+    if OPTIONAL_MARK in told and len(kept) < len(rows):
         return [rows[n] for n in kept], Validity(expires=now)  # what an OPTIONAL no longer finds leaves a row behind
     return [rows[n] for n in kept], _validity(spans, kept, now)
 
 
 def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -> Validity:
-    """Since the last value came or went, until the next one does; unknown as soon as it is of one of them."""
+    """Return the time since the last value came or went, until the next one does; unknown if any is unknown."""
     begun, ends = [spans[n][0] for n in kept], [spans[n][1] for n in kept]
     others = [span for n, span in enumerate(spans) if n not in kept]
     since = UNKNOWN if UNKNOWN in begun else max([*begun, *(end for _, end in others if end <= now)], default=UNKNOWN)
@@ -86,14 +86,14 @@ def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -
 
 
 def _span(row: Bound, told: Sequence[str], now: int) -> tuple[int, int]:
-    """Since when and until when a row holds, as far as it is told; a change in the future is no beginning."""
+    """Return since when and until when a row holds, where it says so; a future change is no beginning."""
     since, until = UNKNOWN, DISTANT_FUTURE
     for name in told:
         term = row.get(name)
         at = instant_of(term.value) if isinstance(term, Literal) else None
-        if at is not None and name.startswith(f"{OURS}_modified"):
+        if at is not None and name.startswith(f"{NAME_PREFIX}_modified"):
             since = max(since, at) if at <= now else since
-        elif at is not None and name.startswith(f"{OURS}_begins"):
+        elif at is not None and name.startswith(f"{NAME_PREFIX}_begins"):
             since = max(since, at)
         elif at is not None:
             until = min(until, at)
@@ -125,15 +125,15 @@ def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple
             raise ConfigError(f"annotations: {how}: name the predicate of {triple.flat}")
         if triple.plain is None or not (triple.alone or triple in parts.changing):
             raise ConfigError(f"annotations: {how}: write {triple.flat} ... as triples of three terms each")
-    names = [f"{OURS}_{what}_{n}" for n in range(len(triples)) for what in ("expires", "begins", "ends")]
+    names = [f"{NAME_PREFIX}_{what}_{n}" for n in range(len(triples)) for what in ("expires", "begins", "ends")]
     maybe = any(isinstance(e, Optional) for e in every)
     text = body_of(parts.changing, {e: _annotated(e, n, how) for n, e in enumerate(triples)})
-    return text, [*names, *[MAYBE] * maybe]
+    return text, [*names, *[OPTIONAL_MARK] * maybe]
 
 
 def _annotated(triple: TriplePattern, number: int, how: Annotation) -> str:
     subject, _, value = (triple.source.text(*span) for span in triple.spans)
-    predicate, mark = f"<{next(iter(triple.predicates))}>", f"?{OURS}_mark_{number}"
+    predicate, mark = f"<{next(iter(triple.predicates))}>", f"?{NAME_PREFIX}_mark_{number}"
     found = {
         Annotation.GRAPH: f"GRAPH {mark} {{ {subject} {predicate} {value} }}",
         Annotation.REIFICATION: f"{mark} <{RDF}subject> {subject} ; <{RDF}predicate> {predicate} ; "
@@ -141,7 +141,7 @@ def _annotated(triple: TriplePattern, number: int, how: Annotation) -> str:
         Annotation.SINGLETON: f"{subject} {mark} {value} . {mark} {SINGLETON_OF} {predicate} .",
     }[how]
     return (
-        f"{found} OPTIONAL {{ {mark} <{TMP}expiration> ?{OURS}_expires_{number} }} OPTIONAL {{ {mark} "
-        f"<{TMP}interval> ?{OURS}_interval_{number} . ?{OURS}_interval_{number} <{TMP}initial> "
-        f"?{OURS}_begins_{number} ; <{TMP}final> ?{OURS}_ends_{number} }}"
+        f"{found} OPTIONAL {{ {mark} <{TMP}expiration> ?{NAME_PREFIX}_expires_{number} }} OPTIONAL {{ {mark} "
+        f"<{TMP}interval> ?{NAME_PREFIX}_interval_{number} . ?{NAME_PREFIX}_interval_{number} <{TMP}initial> "
+        f"?{NAME_PREFIX}_begins_{number} ; <{TMP}final> ?{NAME_PREFIX}_ends_{number} }}"
     )

@@ -25,7 +25,7 @@ from freshkeeper.maintenance.sources.json_documents import Resource, read_json
 from freshkeeper.maintenance.sources.sparql_over_http import USER_AGENT
 from freshkeeper.maintenance.sources.transport import Bound, GraphQuery, Solutions, Term
 
-GONE = (404, 410)
+STATUSES_WITHOUT_DOCUMENT = (404, 410)
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class _Reading:
                 continue
             resource, url = place
             answer = self.source.get(url, self.deadline)
-            if answer.status not in GONE:
+            if answer.status not in STATUSES_WITHOUT_DOCUMENT:
                 check(answer, self.source.wall)
                 self.store.extend(_triples(resource, term, _document(answer, self.source.pool.max_bytes)))
             if self.source.dated:

@@ -28,7 +28,7 @@ from freshkeeper.maintenance.sources.json_documents import Property, Template
 from freshkeeper.maintenance.sources.json_documents import Resource as Documents
 from freshkeeper.maintenance.sources.sparql_over_http import Method
 
-ONLY = {
+KEYS_BY_KIND = {
     "data": ("changes",),
     "sparql": ("method",),
     "fragments": ("hosts", "reuse"),
@@ -66,7 +66,7 @@ def _address(written: str) -> str:
 
 
 def _has_port(place: str) -> bool:
-    """One that can be, or none."""
+    """Return whether the port of a place is valid or absent."""
     port = re.search(r":([^:\]]*)$", place)
     return port is None or (re.fullmatch(r"\d{0,5}", port[1], re.ASCII) is not None and int(port[1] or 0) <= 65_535)
 
@@ -109,7 +109,15 @@ Address = Annotated[str, AfterValidator(_address)]
 Variable = Annotated[str, AfterValidator(_variable)]
 Limits = Annotated[list[Annotated[str, AfterValidator(_rate)]], BeforeValidator(_listed)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-OURS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "accept", "accept-encoding")
+RESERVED_HEADERS = (
+    "host",
+    "connection",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "accept",
+    "accept-encoding",
+)
 """Headers that requests have already."""
 
 
@@ -126,7 +134,7 @@ class Auth(BaseModel):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         for name, variable in self.headers.items():
-            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in OURS:
+            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in RESERVED_HEADERS:
                 raise ValueError("X-API-Key is a name for a header; Host, Content-Length and such are set already")
             if not variable:
                 raise ValueError("each must have the name of an environment variable, never what that holds")
@@ -138,13 +146,13 @@ class Auth(BaseModel):
 
     def read(self) -> Credentials:
         """Read the variables."""
-        named = Credentials.named(self.headers)
+        named = Credentials.from_headers(self.headers)
         if self.bearer:
             return named.joined(Credentials.bearer(self.bearer))
         return named.joined(Credentials.basic(self.user, self.password)) if self.user else named
 
 
-class Place(BaseModel):
+class PlaceConfig(BaseModel):
     """The path of values in a document, and the template that makes IRIs of them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -153,17 +161,17 @@ class Place(BaseModel):
     iri: Iris = Field(description="template with {id} in the place of the value")
 
 
-class Resource(BaseModel):
+class ResourceConfig(BaseModel):
     """A kind of document: which subjects it is about, where it is, what its values mean."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     subject: Iris
     url: Annotated[Address, AfterValidator(_template)]
-    predicates: dict[Iri, str | Place]
+    predicates: dict[Iri, str | PlaceConfig]
 
     def documents(self) -> Documents:
-        """The same, ready for use."""
+        """Return the documents as they are used."""
         return Documents(
             Template.of(self.subject),
             Template.of(self.url),
@@ -171,7 +179,7 @@ class Resource(BaseModel):
         )
 
 
-def _property(predicate: str, place: str | Place) -> Property:
+def _property(predicate: str, place: str | PlaceConfig) -> Property:
     if isinstance(place, str):
         return Property(NamedNode(predicate), tuple(place.split(".")))
     return Property(NamedNode(predicate), tuple(place.path.split(".")), Template.of(place.iri))
@@ -205,7 +213,7 @@ class SourceConfig(BaseModel):
         description="whether a page is used again, without a request, until it expires by its Cache-Control or "
         "Expires (with fragments)",
     )
-    resources: list[Resource] = Field(
+    resources: list[ResourceConfig] = Field(
         default=[],
         description="JSON documents over HTTP. Each kind says which subjects it is about, where the document is, and "
         "what "
@@ -288,7 +296,7 @@ class SourceConfig(BaseModel):
 
     @property
     def unchanging(self) -> bool:
-        """Whether nothing in it changes: it is a file, which is read once and tells of no times."""
+        """Return whether nothing in the source changes: a file that is read once and states no times."""
         return self.data is not None and self.changes is None and self.knowledge == "learned"
 
     @model_validator(mode="after")
@@ -296,7 +304,7 @@ class SourceConfig(BaseModel):
         given = [kind for kind in SOURCES if getattr(self, kind) not in (None, [])]
         if len(given) != 1:
             raise ValueError(f"give one of {', '.join(SOURCES)}" + (f", not {' and '.join(given)}" if given else ""))
-        for owner, keys in ONLY.items():
+        for owner, keys in KEYS_BY_KIND.items():
             meant = given[0] != "data" if owner == "remote" else given[0] == owner
             changed = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
             if changed and not meant:

@@ -23,7 +23,7 @@ from freshkeeper.maintenance.fetching.fetcher import Fetcher
 from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.registry import make
 
-NOBODY = "a key that nobody has"
+MISSING_KEY = "a key that nobody has"
 NOW = 1_000
 
 
@@ -96,7 +96,7 @@ def _fetches(source: Fetcher, keys: Sequence[Key]) -> None:
 
 def _unknown_key(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
-    delivery = _ordered(source, Order(NOW + 3, [*entries, NOBODY]))
+    delivery = _ordered(source, Order(NOW + 3, [*entries, MISSING_KEY]))
     for entry, copy in zip(entries, delivery.copies, strict=False):
         if copy.error is not None:
             raise EndpointError(f"{entry!r} beside a key that nobody has: {copy.error}")

@@ -113,7 +113,7 @@ class Source:
         return None if self.static and not self.volatile else self.volatile
 
     def prices(self, split: Split) -> tuple[Price, Price]:
-        """What a refresh costs and what a miss does: of fragments, at least a page for each triple pattern asked."""
+        """Return the prices of a refresh and of a miss; fragments take at least a page per triple pattern."""
         if not self.pages:
             return self.price, self.price
         refresh, miss = (max(1, count_patterns(query([]))) for query in (split.refresh_query, split.expand_query))

@@ -38,7 +38,7 @@ class SparqlLookup:
         self._source = load_source(self.source) if isinstance(self.source, str) else self.source
 
     def __call__(self, keys: list[Any]) -> dict[Any, Any]:
-        """Return the rows that there are."""
+        """Return the solutions of these keys."""
         terms = {str(NamedNode(str(key))): key for key in keys}
         text = self.query.replace(HOLE, f"{{ {' '.join(terms)} }}")
         reply = run_until_complete(self._source.transport.ask(text, now=0, allowance=1))

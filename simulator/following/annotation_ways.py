@@ -15,7 +15,7 @@ from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.requests import Deadline
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style, TimeEncoding
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment, History
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
@@ -28,7 +28,7 @@ ADDRESS = "http://source/trains"
 class Way:
     """A way to annotate and to read."""
 
-    style: Style
+    style: AnnotationStyle
     history: History
     cached: bool
 
@@ -81,7 +81,7 @@ def ways(experiment: FollowingExperiment) -> Iterator[Way]:
         for history in experiment.history if timing is not TimeEncoding.EXPIRATION else ("dropped",):
             for speaking in experiment.speaking:
                 for cached in experiment.cache if history == "dropped" else experiment.cache[:1]:
-                    yield Way(Style(speaking, timing), history, cached)  # type: ignore[arg-type]
+                    yield Way(AnnotationStyle(speaking, timing), history, cached)  # type: ignore[arg-type]
 
 
 def measured(experiment: FollowingExperiment, way: Way) -> list[EvaluationCost]:

@@ -25,7 +25,7 @@ from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.annotated.following import FollowedQuery
 from freshkeeper.maintenance.base.errors import EndpointError, InputError
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
-from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationStyle
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
@@ -93,7 +93,7 @@ class Crowd:
     def follow(self, address: str, cached: bool) -> None:
         """Run one client until the experiment is over."""
         client = FragmentsOverHttp(address, pool=ConnectionPool(proxies={}), cached=cached)
-        query = AnnotatedQuery([AnnotatedSource(client, Style(), keep=cached)], DEPARTURES)
+        query = AnnotatedQuery([AnnotatedSource(client, AnnotationStyle(), keep=cached)], DEPARTURES)
         following = FollowedQuery(query)
         try:
             for _ in following.run(lambda seconds: not self.over.wait(seconds)):

@@ -99,12 +99,12 @@ class Trace:
 
     @property
     def sns(self) -> int:
-        """The number of SNs."""
+        """Return the number of lookup keys."""
         return int(self.sn_labels.size)
 
     @property
     def srs(self) -> int:
-        """The number of SRs."""
+        """Return the number of cached entries."""
         return int(self.sr_labels.size)
 
     @property

@@ -8,7 +8,7 @@ from pyoxigraph import RdfFormat, parse
 from freshkeeper.maintenance.annotated.page_writer import FORMATS, PagePosition, write_page
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimedTriple,
     TimeEncoding,
 )
@@ -125,7 +125,7 @@ def _pages() -> list[bytes]:
     data = b"<http://e/w1> <http://e/boss> <http://e/b1> . <http://e/b1> <http://e/followers> 7 ."
     quads = list(parse(data, format=RdfFormat.TURTLE))
     for speaking in AnnotationEncoding:
-        style = Style(speaking, [*TimeEncoding][len(found) % 3])
+        style = AnnotationStyle(speaking, [*TimeEncoding][len(found) % 3])
         timed = [
             quad
             for n, quad in enumerate(quads)

@@ -32,7 +32,7 @@ from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.runtime.run_config import config_of, read_config
 from freshkeeper.maintenance.runtime.run_session import Session
-from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, Style, TimeEncoding
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, AnnotationStyle, TimeEncoding
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
@@ -162,7 +162,7 @@ def followed(place: Path, following: Next) -> None:
         if over:
             break
         client = FragmentsOverHttp(f"{server.url}/f", cached=number % 2 == 0)
-        style = Style([*AnnotationEncoding][number % 5], [*TimeEncoding][number % 3])
+        style = AnnotationStyle([*AnnotationEncoding][number % 5], [*TimeEncoding][number % 3])
         source = AnnotatedSource(client, style if number % 4 else None, requests=PageRequests(retries=0, timeout=5.0))
         with suppress(FreshkeeperError):
             query = f"SELECT * {{ ?s <{E}boss> ?b . ?s <{E}followers> ?n }}"

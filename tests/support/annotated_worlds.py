@@ -19,7 +19,7 @@ from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimedTriple,
     TimeEncoding,
 )
@@ -27,7 +27,7 @@ from freshkeeper.maintenance.sources.fragments.fragments_over_http import Fragme
 from freshkeeper.maintenance.sources.transport import Bound
 
 START = 1_000_000_000_000
-STYLES = [Style(speaking, timing) for speaking in AnnotationEncoding for timing in TimeEncoding]
+STYLES = [AnnotationStyle(speaking, timing) for speaking in AnnotationEncoding for timing in TimeEncoding]
 ADDRESS = "http://source/data"
 
 
@@ -78,7 +78,7 @@ class InProcessPool(ConnectionPool):
 
 
 def source_of(
-    data: ServableData, time: Time, style: Style | None = None, address: str = ADDRESS, per_page: int = 100
+    data: ServableData, time: Time, style: AnnotationStyle | None = None, address: str = ADDRESS, per_page: int = 100
 ) -> AnnotatedSource:
     """A source that is served in this process; its requests are in `source.client.pool.targets`."""
     server = FragmentServer(data, lambda: time.ms + time.ahead, "/data", per_page)
@@ -88,7 +88,7 @@ def source_of(
 
 
 def annotated(
-    static: Sequence[Quad], held: Sequence[TimedTriple], style: Style, history: bool = False
+    static: Sequence[Quad], held: Sequence[TimedTriple], style: AnnotationStyle, history: bool = False
 ) -> AnnotatedData:
     """Data that say how long they hold."""
     return AnnotatedData(static, held, style, ADDRESS, history)

@@ -13,7 +13,7 @@ from serving_thread import ServingThread
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
 from freshkeeper.maintenance.annotated.served_data import ServableData, StaticData
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
-from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage, read_page
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentCounts, FragmentReader
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
@@ -74,7 +74,7 @@ def reader_of(
 ) -> FragmentReader:
     """A reader that asks a server without a network, and lists what it asks for."""
 
-    def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+    def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         if asked is not None:

@@ -1,1 +1,1 @@
-"""Many conjunctive queries evaluated as one automaton of triple patterns (paper 003)."""
+"""Conjunctive queries by the thousand, evaluated as one automaton of triple patterns (paper 003)."""

@@ -46,7 +46,7 @@ class MatchedSolutions(NamedTuple):
     value: Ints
 
 
-NOTHING = MatchedSolutions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+NO_SOLUTIONS = MatchedSolutions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ MIN_QUERIES = 2
 
 @dataclass(eq=False)
 class MatchedQueries(BatchedQuery):
-    """Several queries by name; evaluations without answers are left out."""
+    """Queries by name; evaluations without answers are left out."""
 
     patterns: PatternSet = field(kw_only=True)
     fail: Callable[[str, Exception], None] = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""One window of a pattern set: its automaton, and the queries that each form stands for."""
+"""A window of a pattern set: its automaton, and the queries that each form stands for."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

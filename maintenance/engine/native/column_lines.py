@@ -32,7 +32,6 @@ class ColumnLines:
 
     @graph.setter
     def graph(self, graph: NamedNode | DefaultGraph) -> None:
-        """The graph that elements are read into."""
         self.lines.graph = graph
 
     def batches(self) -> Iterator[Columns]:

@@ -48,7 +48,7 @@ class LiteralIds:
 
 @dataclass(eq=False)
 class ExpressionEvaluator:
-    """One FILTER or BIND, and its values for the combinations that were seen."""
+    """A FILTER or BIND, and its values for the combinations that were seen."""
 
     expression: PlanExpression
     prologue: str

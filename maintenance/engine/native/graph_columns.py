@@ -65,7 +65,7 @@ class GraphColumns:
 
     @cached_property
     def by_subject(self) -> tuple[SmallInts, SmallInts]:
-        """All positions in the order of their subjects, and these subjects."""
+        """Return all positions in the order of their subjects, and these subjects."""
         order = np.argsort(self.s, kind="stable").astype(np.int32)
         return order, self.s[order]
 
@@ -77,7 +77,7 @@ class GraphColumns:
 
     @property
     def _triples(self) -> NDArray[np.void]:
-        """Each triple as one 12-byte value."""
+        """Return each triple as one value of 12 bytes."""
         return np.stack([self.s, self.p, self.o], axis=1).view(np.dtype((np.void, 12))).ravel()
 
     def mark(self, live: Bools) -> None:

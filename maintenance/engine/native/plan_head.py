@@ -1,4 +1,4 @@
-"""What a query makes of its solutions: rows, groups, triples, or a truth value."""
+"""The result that a query makes of its solutions: rows, groups, triples, or a truth value."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.engine.native.token_scan import NOT_UNDERSTOOD, PAD
 
 @dataclass(frozen=True, eq=False)
 class ScannedLines:
-    """For every line its end, kind and time, and start and size of its four terms, one row per position."""
+    """Lines with their ends, kinds and times, and starts and sizes of their four terms, one row per position."""
 
     words: Words
     ends: Ints

@@ -30,7 +30,7 @@ from freshkeeper.policies import base
 
 @dataclass(eq=False)
 class NativeService:
-    """One SERVICE pattern: the solutions that its view has been told about, and the view's rows for them."""
+    """A SERVICE pattern: the solutions that its view has been told about, and the view's rows for them."""
 
     service: CachedService
     dictionary: Dictionary
@@ -55,7 +55,7 @@ class NativeService:
 
     @property
     def notes(self) -> tuple[Ints, Ints]:
-        """Of each solution: until when the view knows it (-1: not at all), and the slot of its lookup key."""
+        """Return until when the view knows each solution (-1: not at all), and the slot of its lookup key."""
         return self.table.noted[2 * self.number], self.table.noted[2 * self.number + 1]
 
     def prepare(self, rows: Ints, until: Ints) -> ServiceView:

@@ -35,7 +35,7 @@ class SharedWindowState:
 
 @dataclass(eq=False)
 class SharedWindow(TimeWindow):
-    """One query's view of a shared window, as of the query's own last move."""
+    """A query's view of a shared window, as of the query's own last move."""
 
     common: SharedWindowState = field(kw_only=True)
 

@@ -179,7 +179,7 @@ class ViewColumns:
         return ServiceExpansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
 
     def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
-        """For each pair of an edge and its entry, return the rows of both and the position of the pair."""
+        """Return the rows of each edge and of its entry, and the position of the pair."""
         number = self._edges.first(self._edges.find([sn, sr.astype(np.int64)], sn.size)[0])
         known = number >= 0  # edges of other queries' lookup keys may not have been read yet
         edge_rows = np.zeros(number.size, np.int64)

@@ -132,7 +132,7 @@ class UnsplitService:
         return self
 
     def prepare_round(self, now: int) -> None:
-        """Do nothing: there is no budget to bid for."""
+        """Do nothing: an uncached pattern bids for no budget."""
 
     def decide(self, now: int) -> None:
         """Do nothing: the pattern is requested unless its answer is kept."""

@@ -14,7 +14,7 @@ from freshkeeper.policies.base import Case
 
 @dataclass(eq=False)
 class CachedService:
-    """One SERVICE pattern of one query, answered from a view that other queries may share."""
+    """A SERVICE pattern of one query, answered from a view that other queries may share."""
 
     part: WindowPart
     view: ServiceView

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optio
 
 @dataclass(frozen=True)
 class Lineage:
-    """How the evaluated text differs from the query, and what its rows tell about their cached entries."""
+    """The edits that turn a query into the evaluated text, whose rows name their cached entries."""
 
     edits: tuple[Edit, ...]
     """the edits to the query's head"""

@@ -35,7 +35,7 @@ class PolicyName:
 
 @dataclass(frozen=True)
 class Shares:
-    """How one budget is divided between the SERVICE patterns of a query, by source IRI."""
+    """The division of one budget between the SERVICE patterns of a query, by source IRI."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     """1 for sources that are not listed"""
@@ -45,7 +45,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class MaintenanceSettings:
-    """How views are kept fresh: each SERVICE pattern has a view and a policy, and its own or a shared budget."""
+    """Settings of views: each SERVICE pattern has a view and a policy, and its own or a shared budget."""
 
     policy: Callable[[Case], Policy]
     budget: BudgetRule | SharedBudget

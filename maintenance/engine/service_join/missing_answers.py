@@ -1,4 +1,4 @@
-"""What happens to an answer whose SERVICE part was never fetched: it is given without that part, or not at all.
+"""Answers whose SERVICE part was never fetched: each is given without that part, or not at all.
 
     emit    as if the SERVICE stood in OPTIONAL: its variables are unbound, and the answer is fresh with probability 0
     drop    it is not given, as SPARQL treats a SERVICE without solutions
@@ -18,7 +18,7 @@ from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Min
 
 
 class Missing(StrEnum):
-    """What happens to an answer that lacks an entry that was never fetched."""
+    """The fate of an answer that lacks an entry that was never fetched."""
 
     EMIT = "emit"
     DROP = "drop"

@@ -1,4 +1,4 @@
-"""One continuous query: as a user defines it, and registered under its name with what its text means."""
+"""A continuous query as a user defines it, and registered under its name with what its text means."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Self

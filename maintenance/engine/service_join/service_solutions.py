@@ -13,7 +13,7 @@ from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 
 
 class Fetch(StrEnum):
-    """When sources are queried."""
+    """The occasions on which sources are queried."""
 
     VIEW = "view"
     ALWAYS = "always"

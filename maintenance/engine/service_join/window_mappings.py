@@ -52,7 +52,7 @@ class WindowTriplePattern:
 
 @dataclass(frozen=True)
 class WindowMapping:
-    """One window mapping.
+    """A window mapping.
 
     `identity` is everything it binds, `sn` the lookup key, `expiry` the first time at which the windows lack it.
     """

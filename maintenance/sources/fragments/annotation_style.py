@@ -1,4 +1,4 @@
-"""How triples are annotated with validity times: five annotation encodings, and three time encodings.
+"""Annotations of triples with validity times: five annotation encodings, and three time encodings.
 
 graph           the triple is in a named graph, and the graph has the time
 reification     a statement has the triple's subject, predicate and object, and the time
@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AnnotationEncoding(StrEnum):
-    """How a triple and its annotation are linked."""
+    """The link between a triple and its annotation."""
 
     GRAPH = "graph"
     REIFICATION = "reification"
@@ -49,7 +49,7 @@ class AnnotationEncoding(StrEnum):
 
 
 class TimeEncoding(StrEnum):
-    """How the validity of a triple is written."""
+    """The form in which the validity of a triple is written."""
 
     EXPIRATION = "expiration"
     INTERVAL = "interval"
@@ -66,7 +66,7 @@ class TimedTriple:
 
 
 @dataclass(frozen=True)
-class Style:
+class AnnotationStyle:
     """An annotation encoding and a time encoding."""
 
     speaking: AnnotationEncoding = AnnotationEncoding.GRAPH
@@ -162,7 +162,7 @@ class ReadElements:
     odd: list[str]
 
 
-def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> ReadElements:
+def read_elements(quads: Iterable[Quad], style: AnnotationStyle, address: Callable[[QuadPattern], str]) -> ReadElements:
     """Return the annotated triples among quads; one that ends before it begins never holds and is reported as odd.
 
     The remaining quads are plain triples, except for annotations, which are not data, and for triples whose times are
@@ -199,7 +199,7 @@ ANNOTATING = frozenset(
 _TIME_PREDICATES = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
 
 
-def _annotations(style: Style, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
+def _annotations(style: AnnotationStyle, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
     """Return a function that tells annotations from data."""
     own = set[object](_TIME_PREDICATES)
     if style.speaking is AnnotationEncoding.REIFICATION:
@@ -271,7 +271,7 @@ def _statements(quads: list[Quad]) -> _AnnotatedTriples:
                 yield mark, Triple(subject, predicate, value)
 
 
-def ended_annotations(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
+def ended_annotations(quads: Iterable[Quad], style: AnnotationStyle, at: int) -> dict[PatternTerm, list[Quad]]:
     """Return the annotations of marks whose intervals have all ended, by mark and by interval.
 
     The mark of an element belongs to it alone and ends with it for good. Encodings whose marks may become valid again

@@ -39,8 +39,8 @@ MAX_COUNT_DIGITS = 15
 
 
 @dataclass(frozen=True)
-class Page:
-    """One page of a fragment."""
+class FragmentPage:
+    """A page of a fragment."""
 
     quads: Sequence[Quad]
     count: int | None
@@ -52,7 +52,7 @@ class Page:
     """number of quads that do not belong to the fragment and were dropped"""
 
 
-def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> Page:
+def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> FragmentPage:
     """Return the page of a pattern, or a start page if the pattern is None.
 
     Raise FetchError if it is not a fragment.
@@ -68,7 +68,9 @@ def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> 
     else:
         wanted = [quad for quad in data if _belongs(quad, pattern, form)]
     count, per_page = controls.number(TOTAL, TRIPLES), controls.number(PER_PAGE)
-    return Page(wanted, count, next=controls.next(), form=form, per_page=per_page, strays=len(data) - len(wanted))
+    return FragmentPage(
+        wanted, count, next=controls.next(), form=form, per_page=per_page, strays=len(data) - len(wanted)
+    )
 
 
 def _parsed(body: bytes, kind: str, url: str) -> list[Quad]:

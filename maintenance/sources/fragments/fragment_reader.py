@@ -14,7 +14,7 @@ from pyoxigraph import Quad
 
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
-from freshkeeper.maintenance.sources.fragments.fragment_page import Page
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 
@@ -41,7 +41,7 @@ class FragmentCounts:
         """Return the last count of a pattern."""
         return self._counts.get(pattern)
 
-    def record(self, pattern: QuadPattern, page: Page) -> None:
+    def record(self, pattern: QuadPattern, page: FragmentPage) -> None:
         """Record what a page states about its fragment and about the source."""
         self.form, self.strays = page.form, self.strays + page.strays
         self.per_page = max(1, page.per_page or self.per_page)
@@ -55,7 +55,7 @@ class FragmentCounts:
 class AskPage(Protocol):
     """Returns a page, by a request or from the cache, and until when it is valid."""
 
-    def __call__(self, url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+    def __call__(self, url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
         """Return the page at an address."""
 
 
@@ -76,7 +76,7 @@ class FragmentReader:
     """the validity of every page that was read"""
     read: int = 0
     """number of triples so far"""
-    _pages: dict[str, Page] = field(default_factory=dict)
+    _pages: dict[str, FragmentPage] = field(default_factory=dict)
     _complete: set[QuadPattern] = field(default_factory=set)
 
     def form(self) -> SearchForm:
@@ -90,7 +90,7 @@ class FragmentReader:
         """True if fragments have graphs."""
         return self.form().quads
 
-    def first(self, pattern: QuadPattern) -> Page:
+    def first(self, pattern: QuadPattern) -> FragmentPage:
         """Return the first page of a fragment, which has its count."""
         address = self._address(pattern)
         known = address in self._pages
@@ -144,7 +144,7 @@ class FragmentReader:
         form = self.form()
         return (form.holding if self.holding and form.holding else form).address(pattern)
 
-    def _page(self, url: str, pattern: QuadPattern | None) -> Page:
+    def _page(self, url: str, pattern: QuadPattern | None) -> FragmentPage:
         if url in self._pages:
             return self._pages[url]
         self._check_host(url)

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.fetching.http.validity_headers import Validity
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
-from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, Page, read_page
+from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, FragmentPage, read_page
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentCounts, FragmentReader
 from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed
 from freshkeeper.maintenance.sources.fragments.page_cache import BYTES_PER_QUAD, PageCache
@@ -26,7 +26,7 @@ from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions
 
 @dataclass(eq=False)
 class FragmentsOverHttp:
-    """One dataset of fragments, by the address of any of its pages."""
+    """A dataset of fragments, by the address of any of its pages."""
 
     url: str
     credentials: Credentials = field(default_factory=Credentials)
@@ -68,13 +68,15 @@ class FragmentsOverHttp:
     def reader(self, now: int, deadline: Deadline) -> FragmentReader:
         """Return a reader of fragments for one request."""
 
-        def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+        def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
             return self.page(url, pattern, now, deadline)
 
         most = max(1_000, self.pool.max_bytes // (BYTES_PER_QUAD // 4))
         return FragmentReader(self.url, ask, self.counts, most, self.hosts)
 
-    def page(self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline) -> tuple[Page, Validity]:
+    def page(
+        self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline
+    ) -> tuple[FragmentPage, Validity]:
         """Return a page from the cache or by one GET, which is conditional if the page is cached."""
         held = self.cache.fresh(url, self.wall()) if self.cached else None
         if held is not None:

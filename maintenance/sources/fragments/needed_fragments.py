@@ -60,7 +60,7 @@ class FragmentSource(Protocol):
 
     @property
     def quads(self) -> bool:
-        """True if fragments have graphs."""
+        """Return whether fragments are made of quads."""
 
     def pages(self, pattern: QuadPattern) -> float:
         """Return how many more requests a whole fragment needs."""
@@ -99,7 +99,7 @@ def _tree(query: str) -> Select:
 
 @dataclass(frozen=True)
 class _Bindings:
-    """What is joined with a pattern: SPARQL blocks over what has been fetched, with the variables each always binds.
+    """Bindings that a pattern is joined with: SPARQL blocks over fetched triples, and the variables each always binds.
 
     The values of a variable are the intersection of what each block has for it on its own: a superset of the join,
     found without computing it.
@@ -124,7 +124,7 @@ class _Bindings:
 
 @dataclass(frozen=True)
 class _TripleRequest:
-    """One triple pattern; variables are given by name."""
+    """A triple pattern; variables are given by name."""
 
     subject: Position
     predicate: Position

@@ -8,7 +8,7 @@ from threading import Lock
 from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
 from freshkeeper.maintenance.fetching.http.validators import PAIRS, UNCHANGED
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
-from freshkeeper.maintenance.sources.fragments.fragment_page import Page
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage
 
 BYTES_PER_QUAD = 600
 """Estimated memory per quad."""
@@ -18,7 +18,7 @@ BYTES_PER_QUAD = 600
 class CachedPage:
     """A page with the headers of its response."""
 
-    page: Page
+    page: FragmentPage
     until: float
     """when it expires, by the wall clock in seconds"""
     validity: Validity
@@ -59,7 +59,7 @@ class PageCache:
             return dict([next(told)])
         return {}
 
-    def unchanged(self, url: str, answer: HttpResponse) -> Page | None:
+    def unchanged(self, url: str, answer: HttpResponse) -> FragmentPage | None:
         """Return the page that a 304 response refers to, or None."""
         with self._lock:
             held = self._pages.get(url)
@@ -67,7 +67,7 @@ class PageCache:
                 return held.page
             return None
 
-    def keep(self, url: str, page: Page, answer: HttpResponse, now: int, wall: float) -> CachedPage:
+    def keep(self, url: str, page: FragmentPage, answer: HttpResponse, now: int, wall: float) -> CachedPage:
         """Store a page if its response allows it; return it with its validity."""
         validity = of_headers(answer.headers, 0, wall)
         lasts = validity.expires / 1000 if validity.expires > 0 else 0.0

@@ -53,7 +53,7 @@ REPLAYED = 32
 
 @dataclass(eq=False)
 class OnSpark(OnDriver):
-    """One evaluation as two jobs over the shards, three where a price is found first.
+    """An evaluator that makes two jobs over the shards per evaluation, three where a price is found first.
 
     The manager has what the driver knows: SRs that were asked for, without a demand of their own, and SNs that no shard
     has. These are misses there, as everywhere, and what is fetched for them stays with it: one shard more.

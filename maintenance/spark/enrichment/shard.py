@@ -113,7 +113,7 @@ class ShardModel(Numbered):
 
 @dataclass(eq=False)
 class Shard:
-    """Return the shard as of evaluation `k`, with or without the copies that this evaluation brought."""
+    """A shard as of evaluation `k`; `whole` when the copies of that evaluation are in as well."""
 
     number: int
     plan: Plan

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     SUBJECT,
     TYPE,
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimedTriple,
     TimeEncoding,
 )
@@ -72,7 +72,7 @@ IDS = [f"{style.speaking}-{style.timing}" for style in STYLES]
 
 @pytest.mark.parametrize("style", STYLES, ids=IDS)
 @pytest.mark.parametrize("history", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_every_query_has_the_rows_of_what_holds_in_every_style(style: Style, history: bool) -> None:
+def test_every_query_has_the_rows_of_what_holds_in_every_style(style: AnnotationStyle, history: bool) -> None:
     if history and style.timing is TimeEncoding.EXPIRATION:
         pytest.skip("an expiration has no history")
     for query in [*QUERIES, *HARD]:
@@ -96,7 +96,7 @@ SELECT * { ?x ?p ?y }
 @pytest.mark.parametrize(
     "style", [style for style in STYLES if style.speaking is not AnnotationEncoding.GRAPH], ids=str
 )
-def test_graphs_are_the_datas_own_where_no_graph_says_times(style: Style) -> None:
+def test_graphs_are_the_datas_own_where_no_graph_says_times(style: AnnotationStyle) -> None:
     told = parse(
         f"PREFIX : <{E}> :minutes {{ :ann :says :bob . :bob :says :cyd ; :n 99 }} :notes {{ :cyd :says :ann }}",
         format=RdfFormat.TRIG,
@@ -117,9 +117,9 @@ def test_a_service_asks_one_of_the_sources_alone() -> None:
         TimedTriple(Triple(one.triple.subject, one.triple.predicate, Literal(1)), one.since, one.until)
         for one in people
     ]
-    first = source_of(annotated(STATIC, more, Style()), time)
+    first = source_of(annotated(STATIC, more, AnnotationStyle()), time)
     second = source_of(
-        annotated([], people, Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)), time, address=other
+        annotated([], people, AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)), time, address=other
     )
     both = [Literal(1), *(one.triple.object for one in people if one.triple.subject == NamedNode(f"{E}ann"))]
     for query, wanted in (
@@ -150,14 +150,14 @@ def test_what_is_said_of_a_triple_without_a_time_ends_it_not(speaking: Annotatio
             Quad(mark, OBJECT, boss.object),
         ],
     }
-    source = source_of(annotated([*STATIC, *said[speaking]], HELD, Style(speaking)), Time())
+    source = source_of(annotated([*STATIC, *said[speaking]], HELD, AnnotationStyle(speaking)), Time())
     for query in ("SELECT * { ?x :boss ?y }", "SELECT * { ?x ?p :cyd . ?x :n ?n }", "SELECT * { <urn:remark> ?p ?y }"):
         assert bag(evaluated(source, PREFIX + query)) == bag(true_rows(STATIC, HELD, START, PREFIX + query)), query
 
 
 def test_singleton_properties_may_be_said_by_rdfs_own_name() -> None:
-    style = Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL, NamedNode(f"{RDF}singletonPropertyOf"))
-    for known in (None, Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL)):
+    style = AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL, NamedNode(f"{RDF}singletonPropertyOf"))
+    for known in (None, AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL)):
         for query in QUERIES:
             source = source_of(annotated(STATIC, HELD, style), Time(), known)
             assert bag(evaluated(source, PREFIX + query)) == bag(true_rows(STATIC, HELD, START, PREFIX + query)), query
@@ -166,7 +166,7 @@ def test_singleton_properties_may_be_said_by_rdfs_own_name() -> None:
 def test_an_open_query_is_asked_again_when_what_it_found_expires() -> None:
     time = Time()
     following = FollowedQuery(
-        AnnotatedQuery([source_of(annotated(STATIC, HELD, Style()), time)], "SELECT * { ?x ?p ?y }")
+        AnnotatedQuery([source_of(annotated(STATIC, HELD, AnnotationStyle()), time)], "SELECT * { ?x ?p ?y }")
     )
     seen = []
     for delivered in following.run(time.sleep):
@@ -183,12 +183,12 @@ def test_an_open_query_is_asked_again_when_what_it_found_expires() -> None:
 @pytest.mark.parametrize(
     "style",
     [
-        Style(AnnotationEncoding.GRAPH, TimeEncoding.FLAT),
-        Style(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL),
+        AnnotationStyle(AnnotationEncoding.GRAPH, TimeEncoding.FLAT),
+        AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.INTERVAL),
     ],
     ids=str,
 )
-def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_history(style: Style) -> None:
+def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_history(style: AnnotationStyle) -> None:
     requests = {}
     for keeps in (True, False):
         time, (static, held) = Time(), trains(1, 10_000, START + 700_000, START)
@@ -209,7 +209,7 @@ def test_what_is_over_is_not_asked_about_again_where_a_server_gives_all_of_a_his
 
 
 def test_a_source_that_uses_a_mark_again_is_believed() -> None:
-    style, graph = Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), "urn:g"
+    style, graph = AnnotationStyle(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), "urn:g"
     triple = NOW[0].triple
     early, late = TimedTriple(triple, START, START + LASTS), TimedTriple(triple, START + 2 * LASTS, START + 3 * LASTS)
     time = Time()

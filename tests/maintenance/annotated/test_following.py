@@ -29,7 +29,7 @@ from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimedTriple,
     TimeEncoding,
 )
@@ -40,11 +40,11 @@ T = "http://example.org/train/"
 QUERY = f"""PREFIX t: <{T}> SELECT ?id ?delay ?platform ?sign ?route ?at
 {{ ?id t:delay ?delay . ?id t:platform ?platform .
 ?id t:headSign ?sign . ?id t:routeLabel ?route . ?id t:departureTime ?at }}"""
-GRAPHS = Style()
+GRAPHS = AnnotationStyle()
 
 
 def world(
-    style: Style = GRAPHS,
+    style: AnnotationStyle = GRAPHS,
     number: int = 10,
     lasts: int = 10_000,
     until: int = 600_000,
@@ -87,7 +87,7 @@ def rows_of(moment: CurrentAnswers) -> Counter[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
-def test_answers_are_true_in_every_style_at_every_expiry(style: Style) -> None:
+def test_answers_are_true_in_every_style_at_every_expiry(style: AnnotationStyle) -> None:
     time, held, static, _, source = world(style, number=5)
     following = FollowedQuery(source(QUERY), pauses=Pauses(skew=10))
     for n, delivered in enumerate(following.run(time.sleep)):
@@ -241,7 +241,7 @@ def test_jitter_delays_and_never_hastens() -> None:
 
 @pytest.mark.parametrize("holding", [True, False])
 @pytest.mark.parametrize("style", [style for style in STYLES if style.timing is not TimeEncoding.EXPIRATION], ids=str)
-def test_a_history_that_is_kept_changes_no_answer(style: Style, holding: bool) -> None:
+def test_a_history_that_is_kept_changes_no_answer(style: AnnotationStyle, holding: bool) -> None:
     time, held, static, _, source = world(style, number=2, history=True)
     following = FollowedQuery(source(QUERY))
     following.query.sources[0].holding = holding
@@ -277,9 +277,9 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
 
     query = f"PREFIX t: <{T}> SELECT * {{ {pattern} }}"
     for style in (
-        Style(),
-        Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
-        Style(AnnotationEncoding.IMPLICIT, TimeEncoding.INTERVAL),
+        AnnotationStyle(),
+        AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
+        AnnotationStyle(AnnotationEncoding.IMPLICIT, TimeEncoding.INTERVAL),
     ):
         _, held, static, _, source = world(style)
         asked = source(query)
@@ -347,7 +347,7 @@ def test_pages_of_changing_data_say_when_they_expire() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
-def test_how_times_are_said_is_found_by_asking(style: Style) -> None:
+def test_how_times_are_said_is_found_by_asking(style: AnnotationStyle) -> None:
     _, held, static, pool, source = world(style, number=5, found=True)
     asked = source(QUERY)
     parts = asked.parts()
@@ -359,7 +359,7 @@ def test_how_times_are_said_is_found_by_asking(style: Style) -> None:
 
 def test_a_source_that_says_times_in_two_ways_must_be_told_which() -> None:
     *_, pool, source = world(found=True)
-    flat = Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
+    flat = AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
     quads = flat.quads(
         TimedTriple(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000),
         "urn:other",
@@ -384,8 +384,10 @@ def test_times_that_are_said_only_later_are_found_later() -> None:
     assert seen[-1] == 2
 
 
-@pytest.mark.parametrize("style", [Style(), Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)], ids=str)
-def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Style) -> None:
+@pytest.mark.parametrize(
+    "style", [AnnotationStyle(), AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)], ids=str
+)
+def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: AnnotationStyle) -> None:
     time, held, static, pool, source = world(style, number=20, until=900_000, history=True)
     following, sent = FollowedQuery(source(QUERY)), []
     for delivered in following.run(time.sleep):
@@ -435,16 +437,16 @@ def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first() -> Non
     time, held, static, *_ = world(number=5)
     first = [one for one in held if one.triple.predicate.value == f"{T}delay"]
     other = [one for one in held if one.triple.predicate.value == f"{T}platform"]
-    flat = Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
+    flat = AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT)
 
-    def served(elements: list[TimedTriple], quads: list[Quad], style: Style, ahead: int) -> AnnotatedSource:
+    def served(elements: list[TimedTriple], quads: list[Quad], style: AnnotationStyle, ahead: int) -> AnnotatedSource:
         moved = [TimedTriple(one.triple, one.since + ahead, one.until + ahead) for one in elements]
         server = FragmentServer(AnnotatedData(quads, moved, style), lambda: time.ms + ahead, "/data")
         pool = InProcessPool(server, time, ahead)
         client = FragmentsOverHttp("http://source/data", pool=pool, wall=lambda: time.ms / 1000)
         return AnnotatedSource(client)
 
-    sources = [served(first, static[:9], Style(), 0), served(other, static[9:], flat, 60_000)]
+    sources = [served(first, static[:9], AnnotationStyle(), 0), served(other, static[9:], flat, 60_000)]
     following = FollowedQuery(AnnotatedQuery(sources, QUERY), pauses=Pauses(skew=1_500))
     for delivered in following.run(time.sleep):
         assert delivered.moment.since <= delivered.moment.at < delivered.moment.until
@@ -453,4 +455,4 @@ def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first() -> Non
             break
     assert following.evaluations == 6
     assert following.parts is not None
-    assert set(following.parts.styles) == {Style(), flat}
+    assert set(following.parts.styles) == {AnnotationStyle(), flat}

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyo
 from freshkeeper.maintenance.sources.annotations import TMP
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
-    Style,
+    AnnotationStyle,
     TimedTriple,
     TimeEncoding,
 )
@@ -103,11 +103,11 @@ def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_ei
         assert len(sent) <= 12
 
 
-GRAPHS = Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL)
+GRAPHS = AnnotationStyle(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL)
 CHANGING = {f"{E}n", f"{E}knows"}
 
 
-def annotated(at: int, style: Style = GRAPHS) -> tuple[list[Quad], list[TimedTriple], list[Quad]]:
+def annotated(at: int, style: AnnotationStyle = GRAPHS) -> tuple[list[Quad], list[TimedTriple], list[Quad]]:
     """The data with two predicates that hold now, and a year ago were others."""
     year = 31_536_000_000
     static = [quad for quad in DATA if quad.predicate.value not in CHANGING]
@@ -137,13 +137,13 @@ def followed(url: str) -> dict[str, CurrentAnswers]:
     "style",
     [
         GRAPHS,
-        Style(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
-        Style(AnnotationEncoding.REIFICATION, TimeEncoding.INTERVAL),
+        AnnotationStyle(AnnotationEncoding.SINGLETON, TimeEncoding.FLAT),
+        AnnotationStyle(AnnotationEncoding.REIFICATION, TimeEncoding.INTERVAL),
     ],
     ids=lambda style: style.speaking,
 )
 def test_the_rows_of_thirty_queries_over_annotated_data_are_those_of_what_holds_now_on_either_server(
-    style: Style, sites: Callable[..., FragmentSite], ldf: Callable[[list[Quad]], LdfServer]
+    style: AnnotationStyle, sites: Callable[..., FragmentSite], ldf: Callable[[list[Quad]], LdfServer]
 ) -> None:
     at = int(time.time() * 1000)
     static, held, quads = annotated(at, style)

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, 
 from freshkeeper.maintenance.annotated.http_listener import MAX_HEAD_BYTES
 from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
-from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage, read_page
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 E = "http://e/"
@@ -39,7 +39,7 @@ def got(
     return (served or server()).answer("GET", target, headers)
 
 
-def read(target: str, served: FragmentServer | None = None) -> Page:
+def read(target: str, served: FragmentServer | None = None) -> FragmentPage:
     return read_page(got(target, served).body, "application/trig", f"http://e.org{target}", None)
 
 

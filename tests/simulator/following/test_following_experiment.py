@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, Style, TimeEncoding
+from freshkeeper.maintenance.sources.fragments.annotation_style import AnnotationEncoding, AnnotationStyle, TimeEncoding
 from freshkeeper.simulator.following.annotation_ways import Way, measured, ways
 from freshkeeper.simulator.following.following_config import FollowingExperiment, load
 from freshkeeper.simulator.following.following_report import later, rows_of, write_report
@@ -27,7 +27,7 @@ def test_every_evaluation_has_the_rows_of_the_query(way: Way) -> None:
 def test_a_history_that_is_read_whole_takes_more_and_more_and_what_holds_now_does_not() -> None:
     many = SMALL.model_copy(update={"trains": 20})
     whole, now = (
-        measured(many, Way(Style(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), h, cached=True))
+        measured(many, Way(AnnotationStyle(AnnotationEncoding.GRAPH, TimeEncoding.INTERVAL), h, cached=True))
         for h in ("whole", "now")
     )
     assert whole[-1].kilobytes > 2 * whole[1].kilobytes
