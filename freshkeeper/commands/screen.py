@@ -23,7 +23,7 @@ def complain(message: object) -> None:
     """Print one line on standard error, or log it if there is a log."""
     log = logging.getLogger("freshkeeper")
     if log.handlers:
-        log.error("error", extra={"told": {"said": mask_secrets(str(message))}})
+        log.error("error", extra={"details": {"said": mask_secrets(str(message))}})
         return
     print(f"freshkeeper: {mask_secrets(str(message))}", file=sys.stderr)
 

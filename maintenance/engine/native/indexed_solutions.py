@@ -58,7 +58,7 @@ class IndexedSolutions(SolutionTable):
 
     def renewed(self, held: ColumnWindowStore) -> None:
         """Note the solutions whose triples arrived in a window's last move."""
-        self.touched.append(self._with(held, np.unique(held.added)))
+        self.touched.append(self._with(held, np.unique(held.arrived)))
 
     def mark(self, live: Bools) -> None:
         ids = self.values[:, self.rows.numbers]

@@ -34,7 +34,7 @@ const tell = (error, place) => {
 };
 
 export const askToken = (why) => {
-  if (why) write(byId("token-why"), `The service says: ${why}. The word is kept in this tab until it is closed, and nowhere else.`);
+  if (why) write(byId("token-why"), `The service says: ${why}. The token is kept in this tab until the tab is closed, and nowhere else.`);
   byId("token-word").value = "";
   if (!byId("token").open) byId("token").showModal();
 };

@@ -225,10 +225,10 @@ SOCKET = """new Promise((done) => {
 })"""
 
 
-def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen: Page, tmp_path: Path) -> None:
+def test_a_token_is_asked_for_and_kept_in_the_tab_alone(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path), Guard(b"w" * 16, None)) as client:
         seen.open(f"{client.base_url}/")
-        assert seen.shows("#token-why", "bring the word of the service")
+        assert seen.shows("#token-why", "bring the token of the service")
         assert seen.shows("#connection", "a token is needed")
         seen.write("#token-word", "x" * 16)
         seen.press("Enter")
