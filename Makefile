@@ -20,7 +20,7 @@ test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, 
 
 check: .venv/ready          ## lint, format, types (tests, benchmarks and scripts too), import rules, names and prose
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks notebooks docs $(PROGRAMS)
-	$(BIN)/ruff check --extend-select ARG,D1 --ignore D102,D103,D105,D107 $(PACKAGES) benchmarks
+	$(BIN)/ruff check --extend-select ARG,D1 --ignore ARG002,D102,D103,D105,D107 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=benchmarks:scripts $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)

@@ -685,7 +685,7 @@ class KeyCache:
         else:
             changed = entry.fingerprint != fingerprint(copy.value)
             age = at - entry.fetched
-            self._learn(entry, age, changed)
+            self._learn(entry, changed)
             if modified is not None and modified <= at:
                 self.rates.learn_date(entry, age, at - modified)
             else:
@@ -700,7 +700,7 @@ class KeyCache:
         entry.check_at = NOW
         return entry
 
-    def _learn(self, entry: Entry, age: float, changed: bool) -> None:
+    def _learn(self, entry: Entry, changed: bool) -> None:
         """Learn how good hints are, and compare what an audit believed with what it found."""
         hinted = self._hinted.pop(entry.key, None)
         if hinted is not None:

@@ -126,7 +126,7 @@ class SharedBucket(TokenBucket):
         try:
             if now - self._counted > MEMBERS_MS:
                 state.processes, self._counted = state.store.members(now), now
-            self.level = state.store.level(self._rule(), now)
+            self.level = state.store.level(self._rule())
         except StoreError as error:
             self._cut_off(error, now)
             return 0.0
@@ -141,7 +141,7 @@ class SharedBucket(TokenBucket):
             return super().take(cost, miss)
         reserve = 0.0 if miss else min(MISS_RESERVE * self.capacity, max(self.capacity - cost, 0.0))
         try:
-            taken = state.store.take(self._rule(), cost, reserve, now)
+            taken = state.store.take(self._rule(), cost, reserve)
         except StoreError as error:
             self._cut_off(error, now)
             return super().take(cost, miss)
@@ -156,7 +156,7 @@ class SharedBucket(TokenBucket):
         """Return the cost of a request that was not sent, to the store."""
         state = self._state()
         try:
-            state.store.take(self._rule(), -cost, -math.inf, self.filled_at)
+            state.store.take(self._rule(), -cost, -math.inf)
         except StoreError as error:
             self._cut_off(error, self.filled_at)
         super().give_back(cost)

@@ -92,11 +92,11 @@ class SqliteStore:
         with self._transaction() as sql:
             sql.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(encode(key), self._id) for key in keys])
 
-    def level(self, rule: BucketRule, now: float) -> float:
+    def level(self, rule: BucketRule) -> float:
         with self._reading() as sql:
             return self._filled(sql, rule)
 
-    def take(self, rule: BucketRule, cost: float, reserve: float, now: float) -> bool:
+    def take(self, rule: BucketRule, cost: float, reserve: float) -> bool:
         with self._transaction() as sql:
             level = self._filled(sql, rule)
             if level - cost < reserve - 1e-9:

@@ -47,11 +47,11 @@ class RowStore(Protocol):
         """Give claims back."""
         ...
 
-    def level(self, rule: BucketRule, now: float) -> float:
-        """Return what is in the bucket now."""
+    def level(self, rule: BucketRule) -> float:
+        """Return what is in the bucket now, by the clock of the store."""
         ...
 
-    def take(self, rule: BucketRule, cost: float, reserve: float, now: float) -> bool:
+    def take(self, rule: BucketRule, cost: float, reserve: float) -> bool:
         """Take `cost` out of the bucket if at least `reserve` stays in it."""
         ...
 

@@ -28,7 +28,11 @@ class InlineExecutor:
         """Do nothing: requests are not limited."""
 
     def send(
-        self, fetch: Callable[[FetchRequest], Any], requests: Sequence[FetchRequest], tries: float, until: float
+        self,
+        fetch: Callable[[FetchRequest], Any],
+        requests: Sequence[FetchRequest],
+        tries: float,
+        until: float,
     ) -> Sequence[Replied]:
         """Fetch at once; requests beyond `tries` are not sent."""
         sent = []
@@ -85,7 +89,11 @@ class SubmittingExecutor:
         pass
 
     def send(
-        self, fetch: Callable[[FetchRequest], Any], requests: Sequence[FetchRequest], tries: float, until: float
+        self,
+        fetch: Callable[[FetchRequest], Any],
+        requests: Sequence[FetchRequest],
+        tries: float,
+        until: float,
     ) -> Sequence[SubmittedRequest | Replied]:
         """Submit the requests that are paid for."""
         sent: list[SubmittedRequest | Replied] = []

@@ -90,13 +90,13 @@ def test_an_older_copy_never_replaces_a_newer_one(open_store: Callable[[], RowSt
 
 def test_the_bucket_is_one_for_all(open_store: Callable[[], RowStore], steady: Steady) -> None:
     one, two = open_store(), open_store()
-    taken = [store.take(RULE, 1.0, 0.0, 0.0) for _ in range(8) for store in (one, two)]
+    taken = [store.take(RULE, 1.0, 0.0) for _ in range(8) for store in (one, two)]
     assert sum(taken) == 10
     steady.ms += 250
-    assert two.level(RULE, 0.0) == pytest.approx(2.5)
-    assert not one.take(RULE, 1.0, reserve=2.0, now=0.0)
+    assert two.level(RULE) == pytest.approx(2.5)
+    assert not one.take(RULE, 1.0, reserve=2.0)
     steady.ms += 10**9
-    assert one.level(RULE, 0.0) == 20.0
+    assert one.level(RULE) == 20.0
 
 
 def test_a_claim_keeps_other_processes_from_fetching_a_key_until_it_runs_out(
