@@ -108,6 +108,7 @@ def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
 
 def test_figures_of_a_commit_are_kept_unless_its_tree_is_changed(tmp_path: Path) -> None:
     old, new = checkout(tmp_path / "old"), checkout(tmp_path / "new")
+    (old / ".gitignore").write_text("__pycache__/\n")  # as the project has it: compiled files change no checkout
     git = ["git", "-C", str(old), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "stand-in"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
