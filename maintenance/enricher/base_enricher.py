@@ -3,6 +3,7 @@
 import os
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,7 @@ def _steady_clock() -> Callable[[], float]:
     return lambda: read(source) * 1000 + offset
 
 
-class BaseEnricher(Generic[K, V]):
+class BaseEnricher(ABC, Generic[K, V]):
     """An enricher without the calls that wait."""
 
     def __init__(
@@ -189,8 +190,8 @@ class BaseEnricher(Generic[K, V]):
         opened = SqliteStore(store) if isinstance(store, str | Path) else store
         return SharedState(opened, self.name)
 
-    def _make_sender(self, lookup: "Lookup[K, V]", limiter: RateLimiter) -> LookupSender:
-        raise NotImplementedError
+    @abstractmethod
+    def _make_sender(self, lookup: "Lookup[K, V]", limiter: RateLimiter) -> LookupSender: ...
 
     def _options(self, max_age: Seconds | None, min_freshness: float | None, max_wait: Seconds | None) -> ReadOptions:
         if min_freshness is not None and not 0 <= min_freshness <= 1:

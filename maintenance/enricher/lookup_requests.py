@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, TypeAlias
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
@@ -49,6 +50,8 @@ class LookupSender(ABC):
     can_wait: bool = True
     name: str = "rows"
     running: int = 0
+    _lock: Lock = field(default_factory=Lock)
+    """guards `running`: requests end in threads of their own"""
 
     def ready(self) -> bool:
         """Return whether a request may go now."""
@@ -63,7 +66,8 @@ class LookupSender(ABC):
     def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
         """Send one request and call `done` with the outcome of each key."""
         self.limiter.take()
-        self.running += 1
+        with self._lock:
+            self.running += 1
         self._begin(list(keys), lambda reply: self._finish(keys, reply, done, proven))
 
     @abstractmethod
@@ -77,7 +81,8 @@ class LookupSender(ABC):
     def _finish(
         self, keys: Sequence[Hashable], reply: Callable[[], Any], done: Callable[[Outcomes], None], proven: bool
     ) -> None:
-        self.running -= 1
+        with self._lock:
+            self.running -= 1
         try:
             outcomes = read_rows(keys, reply())
         except RetryAfter as pause:
@@ -108,8 +113,12 @@ class InlineSender(LookupSender):
         future: Future[Any] = Future()
         try:
             future.set_result(self.lookup(keys))
-        except Exception as error:
+        except BaseException as error:
             future.set_exception(error)
+            replied(future.result)  # also after Ctrl-C nothing counts as under way
+            if not isinstance(error, Exception):
+                raise
+            return
         replied(future.result)
 
 
@@ -126,6 +135,7 @@ class ThreadSender(LookupSender):
     def restart(self) -> None:
         """Begin anew in a forked child, where no thread lives on."""
         self.running = 0
+        self._lock = Lock()
         self.__post_init__()
 
     def wake(self, after: float) -> None:

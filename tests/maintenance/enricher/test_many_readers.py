@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import pickle
+import sys
 import threading
 import time
 import urllib.request
@@ -109,6 +110,34 @@ def test_a_herd_that_reads_one_key_makes_one_request() -> None:
     assert asked == [["k"]]
 
 
+def test_slots_for_requests_come_back_however_threads_take_turns() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Enricher(lambda keys: dict.fromkeys(keys, 1), "1000000/s") as enricher, ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda n: enricher.get(n), range(3000)))
+            assert eventually(lambda: enricher._sender.running == 0)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_ctrl_c_in_an_inline_lookup_leaves_nothing_under_way() -> None:
+    errors = iter([KeyboardInterrupt()])
+
+    def lookup(keys: list[str]) -> dict[str, int]:
+        for error in errors:
+            raise error
+        return dict.fromkeys(keys, 1)
+
+    clock = [0.0]
+    enricher = Enricher(lookup, "100/s", background=False, clock=lambda: clock[0])
+    with pytest.raises(KeyboardInterrupt):
+        enricher.get("a")
+    clock[0] += 10_000
+    assert enricher.get("a").value == 1
+    assert enricher.stats().in_flight == 0
+
+
 def test_a_lookup_that_hangs_holds_up_its_own_readers_only() -> None:
     go = threading.Event()
 
@@ -140,7 +169,6 @@ def test_keys_wanted_within_milliseconds_share_a_request() -> None:
 
 def test_a_process_ends_while_a_lookup_is_under_way() -> None:
     import subprocess
-    import sys
 
     program = (
         "import time\nfrom freshkeeper import Enricher\n"
@@ -301,7 +329,6 @@ def test_enrichers_share_a_port_for_metrics() -> None:
 
 def test_an_enricher_needs_the_standard_library_alone() -> None:
     import subprocess
-    import sys
 
     program = (
         "import sys\nfrom freshkeeper import Enricher\n"
