@@ -49,7 +49,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
                 if now < entry.check_at and now < engine.next_tick and entry.epoch == engine.epoch:
                     entry.reads += 1
                     engine.quick_hits += 1
-                    return engine.row_of(entry, now)
+                    return engine.cache.row_of(entry, now)
         options = DEFAULT_READ
         if not max_age is min_freshness is max_wait is None:
             options = self._options(max_age, min_freshness, max_wait)
@@ -61,7 +61,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
         wanted = list(keys)
         options = self._options(None, None, max_wait)
         self._bind()
-        with self._engine.gathering():
+        with self._engine.queue.gathering():
             found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
         rows: dict[K, CachedRow[V]] = {}
         answered = []
@@ -97,7 +97,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
     async def aclose(self) -> None:
         """Send no more requests; rows that are there can still be read."""
         self._closed = True
-        self._engine.close()
+        self._engine.queue.close()
         if self._metrics is not None:
             self._metrics.close(self)
 
@@ -108,13 +108,15 @@ class AsyncEnricher(BaseEnricher[K, V]):
         await self.aclose()
 
     def _make_sender(self, lookup: Lookup[K, V], limiter: RateLimiter) -> LookupSender:
-        return LoopSender(lookup, limiter, self.settings.parallel, name=self.name, pump=lambda: self._engine.pump())
+        return LoopSender(
+            lookup, limiter, self.settings.parallel, name=self.name, pump=lambda: self._engine.queue.pump()
+        )
 
     def _bind(self) -> None:
         """Move to the running loop; fetches that another loop had under way are begun again."""
         sender = self._sender
         if isinstance(sender, LoopSender) and sender.bind():
-            self._engine.after_fork()
+            self._engine.queue.after_fork()
 
     def _begin(self, key: K, options: ReadOptions) -> CachedRow[V] | Flight:
         self._bind()

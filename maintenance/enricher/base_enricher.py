@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
@@ -205,16 +204,15 @@ class BaseEnricher(ABC, Generic[K, V]):
 
     def _pay(self) -> bool:
         """Take one request out of the budget, for an expansion."""
-        return self._engine.pay(1.0)
+        return self._engine.queue.pay(1.0)
 
     def _unanswered(self, flight: Flight, wait_s: float) -> "CachedRow[V]":
         """Return what is known of a key whose fetch takes longer than its reader waits."""
-        return self._engine.give_up(flight, wait_s)
+        return self._engine.queue.give_up(flight, wait_s)
 
     def _after_fork(self) -> None:
         """Begin anew in a forked child: rows stay, requests under way were the parent's."""
-        self._engine.lock = RLock()
-        self._engine.after_fork()
+        self._engine.queue.after_fork()
 
 
 def _checked(key: Any) -> Any:

@@ -112,7 +112,7 @@ class Enricher(BaseEnricher[K, V]):
         """Return the rows of many keys, in their order; those that have to be fetched share requests."""
         wanted = list(keys)
         options = self._options(None, None, max_wait)
-        with self._engine.gathering():
+        with self._engine.queue.gathering():
             found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
         rows: dict[K, CachedRow[V]] = {}
         answered = []
@@ -155,7 +155,7 @@ class Enricher(BaseEnricher[K, V]):
     def close(self) -> None:
         """Send no more requests; rows in the cache can still be read."""
         self._closed = True
-        self._engine.close()
+        self._engine.queue.close()
         if self._metrics is not None:
             self._metrics.close(self)
 
@@ -171,7 +171,7 @@ class Enricher(BaseEnricher[K, V]):
         name, parallel = self.name, self.settings.parallel
         if not self._background:
             return InlineSender(lookup, limiter, parallel, name=name)
-        return ThreadSender(lookup, limiter, parallel, name=name, pump=lambda: self._engine.pump())
+        return ThreadSender(lookup, limiter, parallel, name=name, pump=lambda: self._engine.queue.pump())
 
     def _read(self, key: K, options: ReadOptions, max_wait: Seconds | None) -> CachedRow[V]:
         found = self._begin(key, options)

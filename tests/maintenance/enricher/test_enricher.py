@@ -279,13 +279,13 @@ def test_a_hint_brings_a_fetch_forward_and_false_alarms_wear_it_out(make: Make, 
             table.rows["a"] = next(rng)
             enricher.may_have_changed("a")
         assert enricher.get("a").value == table.rows["a"] or n < 30
-    good = enricher._engine.hints.precision
+    good = enricher._engine.cache.hints.precision
     for _ in range(200):
         clock.forward(10)
         enricher.may_have_changed("a")
         enricher.get("a", min_freshness=0.99)
     assert good > 0.8
-    assert enricher._engine.hints.precision < 0.3
+    assert enricher._engine.cache.hints.precision < 0.3
     assert "a" in enricher
 
 

@@ -189,7 +189,7 @@ def test_a_forked_child_reads_and_fetches(held: bool) -> None:
     release, locked = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with enricher._engine.lock:
+        with enricher._engine.queue.lock:
             locked.set()
             release.wait(30)
 

@@ -1,0 +1,166 @@
+"""The rows of an enricher with what is known of them.
+
+All that is known of a row is two numbers: the rate λ at which it changes, and the time `doubt_from` from which on it
+may have. The probability that it is still right is e^(−λ·(now − doubt_from)). A row is taken to be right for certain
+until `expires`, so doubt begins there; a hint moves `doubt_from` into the past.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.beliefs.change_rates import ChangeRates
+from freshkeeper.maintenance.beliefs.hints import HintQuality
+from freshkeeper.maintenance.enricher.row import CachedRow, fingerprint
+from freshkeeper.maintenance.enricher.row_table import FIRST_GAP_MS, NOW, Entry, RowTable
+from freshkeeper.maintenance.enricher.statistics import Counters
+from freshkeeper.maintenance.enricher.stored_row import StoredRow
+from freshkeeper.maintenance.fetching.endpoint import Copy
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.shared_state import SharedState
+
+CHANGES_PER_GAP = 0.1
+"""A row is taken to change once in ten gaps between its reads until something was learned."""
+
+
+class RowCache:
+    """Rows, their change rates, and the store that shares both. Callers hold the engine's lock."""
+
+    def __init__(self, table: RowTable, counters: Counters, shared: "SharedState | None") -> None:
+        self.table = table
+        self.entries = table.entries
+        self.counters = counters
+        self.shared = shared
+        self.rates = ChangeRates(FIRST_GAP_MS / CHANGES_PER_GAP)
+        self.hints = HintQuality()
+        self.audited: dict[Hashable, float] = {}
+        """rows that are fetched to audit them, with the freshness that was believed"""
+        self._hinted: dict[Hashable, float] = {}
+
+    def row_of(self, entry: Entry, now: float, hit: bool = True, error: str | None = None) -> CachedRow[Any]:
+        """Return what is known of a row now."""
+        return CachedRow(entry.value, self.probability_right(entry, now), (now - entry.fetched) / 1000, hit, error)
+
+    def probability_right(self, entry: Entry, now: float) -> float:
+        """Return the probability that a row is still right."""
+        doubt = now - entry.doubt_from
+        return math.exp(-self.rates.rate(entry) * doubt) if doubt > 0 else 1.0
+
+    def store(self, key: Hashable, copy: Copy, at: float) -> Entry:
+        """Put a fresh row in the place of the old one, and learn from the difference."""
+        entry = self.entries.get(key)
+        modified = float(copy.modified) if copy.modified != UNKNOWN else None
+        if entry is None:
+            entry = self._insert(key, at)
+            if modified is not None:
+                self.rates.learn_date(entry, math.inf, at - modified)  # the row was right all that time
+        else:
+            changed = entry.fingerprint != fingerprint(copy.value)
+            age = at - entry.fetched
+            self._learn(entry, changed)
+            if modified is not None and modified <= at:
+                self.rates.learn_date(entry, age, at - modified)
+            else:
+                self.rates.learn(entry, age, changed)
+            self.counters.refreshed += 1
+            self.counters.changed += changed
+        entry.value = copy.value
+        entry.fingerprint = fingerprint(copy.value)
+        entry.fetched = entry.doubt_from = at
+        if copy.expires != UNKNOWN and copy.expires > at:
+            entry.doubt_from = float(copy.expires)
+        entry.check_at = NOW
+        return entry
+
+    def doubt(self, key: Hashable, now: float) -> None:
+        """Take a row to be wrong; it is kept."""
+        entry = self.entries.get(key)
+        if entry is not None:
+            entry.doubt_from = -math.inf
+            entry.check_at = NOW
+        if self.shared is not None:
+            self.shared.remove(key, now)
+
+    def hint(self, key: Hashable, at: float, now: float) -> None:
+        """Take in a hint: as likely as hints of this source were right, the row has changed."""
+        entry = self.entries.get(key)
+        if entry is None or entry.fetched > at:
+            return
+        self._hinted.setdefault(key, self.row_of(entry, now).freshness)
+        doubt_from = min(entry.doubt_from, now)
+        entry.doubt_from = doubt_from + math.log(1.0 - min(self.hints.precision, 0.999)) / self.rates.rate(entry)
+        entry.check_at = NOW
+
+    def forget(self, key: Hashable, now: float) -> None:
+        self.table.remove(key, now)
+        self._hinted.pop(key, None)
+        self.audited.pop(key, None)
+        if self.shared is not None:
+            self.shared.remove(key, now)
+
+    def clear(self) -> None:
+        for rows in (self.table, self._hinted, self.audited):
+            rows.clear()
+
+    def _learn(self, entry: Entry, changed: bool) -> None:
+        """Learn how good hints are, and compare what an audit believed with what it found."""
+        hinted = self._hinted.pop(entry.key, None)
+        if hinted is not None:
+            self.hints.learn(True, changed, 1.0 - hinted)
+        elif changed:
+            self.hints.learn(False, changed, 0.0)
+        believed = self.audited.pop(entry.key, None)
+        if believed is not None:
+            self.counters.audited += 1
+            self.counters.audit_believed += believed
+            self.counters.audit_right += not changed
+
+    def _insert(self, key: Hashable, now: float) -> Entry:
+        entry, evicted = self.table.insert(key, now)
+        self.counters.evicted += len(evicted)
+        for old in evicted:
+            self._hinted.pop(old, None)
+            self.audited.pop(old, None)
+        return entry
+
+    def adopt(self, key: Hashable, newer_than: float, now: float) -> Entry | None:
+        """Take a newer copy of a row from the store, with what other processes have learned of it."""
+        if self.shared is None:
+            return None
+        stored = self.shared.load(key, newer_than, now)
+        if stored is None:
+            return None
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self._insert(key, now)
+            self.rates.add(stored.changes, stored.exposure)
+            entry.reads, entry.since = stored.reads, stored.since
+        entry.value, entry.fetched, entry.doubt_from = stored.value, stored.fetched, stored.doubt_from
+        entry.changes, entry.exposure = stored.changes, stored.exposure
+        entry.fingerprint = fingerprint(stored.value)
+        entry.check_at = NOW
+        return entry
+
+    def share(self, keys: Sequence[Hashable], now: float) -> None:
+        """Let other processes have these rows."""
+        if self.shared is None:
+            return
+        for key in keys:
+            entry = self.entries.get(key)
+            if entry is not None:
+                self.shared.keep(key, _stored(entry), now)
+        self.shared.flush(now)
+
+
+def _stored(entry: Entry) -> StoredRow:
+    return StoredRow(
+        value=entry.value,
+        fetched=entry.fetched,
+        doubt_from=entry.doubt_from,
+        changes=entry.changes,
+        exposure=entry.exposure,
+        reads=entry.reads,
+        since=entry.since,
+    )
