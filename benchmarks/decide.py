@@ -15,11 +15,11 @@ from functools import partial
 
 import networkx as nx
 import numpy as np
-from numba import njit
 from stopwatch import ratios, show
 from stopwatch import seconds as measured
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
 from freshkeeper.policies.base import Budget, Knowledge, Round

@@ -1,9 +1,9 @@
 """Choosing the best under a budget: highest score first, ties at the cut-off broken by the run's generator."""
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.policies.base import Selection
 
 SLACK = 1e-9

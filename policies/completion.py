@@ -13,9 +13,9 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.policies.base import Graph, Round
 from freshkeeper.policies.choose import SLACK
 

@@ -14,9 +14,9 @@ whatever comes after the next refresh is the same for both.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.policies.base import Round
 
 GRID = np.array([0, 1, 2, 3, 4, 6, 8, 11, 15, 21, 29, 41, 57, 64])

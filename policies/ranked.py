@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.policies import choose
 from freshkeeper.policies.base import BasePolicy, Budget, Knowledge, Round, Selection
 

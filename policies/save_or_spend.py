@@ -13,9 +13,9 @@ bundles is the price that a bundle has to be worth.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.policies.base import Budget, Round
 from freshkeeper.policies.choose import SLACK
 

@@ -4,9 +4,9 @@ A row i of the adjacency is neighbours[start[i] : stop[i]]; rows need not touch 
 """
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.compiled import njit
 
 SPARSE = 20
 """With fewer mappings in a row than one for so many SNs, edges are followed mapping by mapping."""

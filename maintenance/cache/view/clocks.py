@@ -21,10 +21,10 @@ from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, grown
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.cache.view.changes import Beliefs
 from freshkeeper.maintenance.cache.view.dumpable import Dumped
 from freshkeeper.maintenance.cache.view.rates import Checks

@@ -7,9 +7,9 @@ Triples that match a pattern are also in hash chains by each position that probe
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.automaton.pair_table import find, hashed
 from freshkeeper.maintenance.engine.automaton.tries import ANY_ID, NONE, PATTERN, SAME, SIBLING, PatternTrie
 

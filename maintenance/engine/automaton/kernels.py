@@ -1,9 +1,9 @@
 """The compiled main loop of the automaton: elements move the window, and new solutions are searched."""
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.automaton.kernel_window import FREE, AutomatonWindow, evict, insert, lookup, renew
 from freshkeeper.maintenance.engine.automaton.search import DONE, JOINING, NEXT, NO_SLOT, READY, SolutionBuffer, solve
 from freshkeeper.maintenance.engine.automaton.tries import MOST_PATTERNS, JoinTrie, PatternTrie

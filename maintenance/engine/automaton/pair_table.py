@@ -5,9 +5,9 @@ because the automaton is rebuilt when its queries change.
 """
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.compiled import njit
 
 ENTRY = 2
 """The column of the entry's number, after its keys."""

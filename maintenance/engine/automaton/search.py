@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from numba import njit
-
 from freshkeeper.maintenance.base.arrays import Ids, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.automaton.kernel_window import (
     AFTER,
     BITS,

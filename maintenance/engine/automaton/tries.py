@@ -10,9 +10,9 @@ What the loops read together lies in one row; the constants below name the colum
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.automaton.pair_table import enter, table_for
 
 MOST_PATTERNS = 16

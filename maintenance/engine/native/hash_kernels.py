@@ -6,9 +6,9 @@ What is read together is stored together, because the tables are larger than the
 """
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.compiled import njit
 
 HEAD, COUNT, GROUP_WIDTH = 3, 4, 5
 """Columns of a group, after its three keys."""

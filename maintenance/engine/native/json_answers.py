@@ -3,9 +3,8 @@
 A copy may write past its end, where the next piece will go; output buffers have room for that.
 """
 
-from numba import njit
-
 from freshkeeper.maintenance.base.arrays import Bytes, Ints, Words
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.native.token_scan import ZERO
 
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100

@@ -3,9 +3,8 @@
 A slot holds a triple. The table finds slots by triple: -1 is empty, -2 was removed.
 """
 
-from numba import njit
-
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.compiled import njit
 from freshkeeper.maintenance.engine.native.hash_kernels import place
 
 REMOVED = -2

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bools, Bytes, Ids, Ints, Words
+from freshkeeper.maintenance.base.compiled import njit
 
 HASH, START, SIZE, ID = 0, 1, 2, 3
 """Columns of a spelling: the hash of its bytes, where they start, how many they are, and the id of its term."""

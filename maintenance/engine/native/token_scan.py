@@ -7,9 +7,9 @@ are valid is checked elsewhere, once per spelling.
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 
 from freshkeeper.maintenance.base.arrays import Bytes, Ints, Kinds, Words
+from freshkeeper.maintenance.base.compiled import njit
 
 Word: TypeAlias = np.uint64
 PADDED = 16
