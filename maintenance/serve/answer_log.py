@@ -4,19 +4,23 @@ Lines are identified by their instants: a client that was disconnected requests 
 that has reached its maximal size is rotated, and one older file is kept.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
-from freshkeeper.maintenance.base.files import make_directory, writing
+from freshkeeper.maintenance.base.files import PRIVATE, make_directory, writing
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.outputs.formats import NdJson, chunks
+from freshkeeper.maintenance.serve.answer_tail import AnswerTail, instant
 from freshkeeper.maintenance.state.append_log import last_line_end, truncate_partial_line
 
 MAX_FILE_BYTES = 1 << 26
 """The size of an answer file after which it is rotated."""
+MAX_LINES_AT_ONCE = 1_000
+"""Lines that a client who catches up gets at once."""
 
 Listener: TypeAlias = Callable[[int, bytes], None]
 """Is called with the instant of every line and the line; it must not wait."""
@@ -24,31 +28,51 @@ Listener: TypeAlias = Callable[[int, bytes], None]
 
 @dataclass(eq=False)
 class AnswerLog:
-    """The answer files of one directory, and who listens to new lines."""
+    """The answer files of one directory, which stay open, and who listens to new lines."""
 
     directory: Path
     max_bytes: int = MAX_FILE_BYTES
     _writer: NdJson = field(default_factory=NdJson)
     _listeners: dict[str, dict[Listener, None]] = field(default_factory=dict)
+    _files: dict[str, BinaryIO] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    """held for short: nobody reads a file under it who does not know that little is left to read"""
 
     def __post_init__(self) -> None:
         with writing(self.directory):
             make_directory(self.directory)
 
     def put(self, result: Result) -> None:
-        """Write the line of an evaluation, then hand it to the listeners of its query."""
+        """Write the line of an evaluation, then hand it to the listeners of its query.
+
+        Raises ConfigError if the disk takes no more; nothing of the line is left then.
+        """
         text = b"".join(map(bytes, chunks(self._writer, result)))
-        path = self._path(result.query)
         with self._lock:
-            with writing(path), path.open("ab") as file:
-                file.write(text)
-                size = file.tell()
-            if size > self.max_bytes:
-                path.replace(self._before(result.query))
+            self._append(result.query, text)
             listeners = list(self._listeners.get(result.query, ()))
         for listener in listeners:
             listener(result.t, text)
+
+    def _append(self, query: str, text: bytes) -> None:
+        path = self._path(query)
+        with writing(path):
+            if query not in self._files:
+                path.touch(PRIVATE)
+                self._files[query] = path.open("ab", buffering=0)
+            file = self._files[query]
+            size = os.fstat(file.fileno()).st_size
+            if size > self.max_bytes:
+                path.replace(self._before(query))
+                self._close(query)
+                return self._append(query, text)
+            try:
+                rest = memoryview(text)
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:
+                os.ftruncate(file.fileno(), size)
+                raise
 
     def truncate_partial_line(self, query: str, unsure: int | None = None) -> int | None:
         """Remove a partial last line, and the line of an unsure instant; return the instant of the last line left."""
@@ -67,11 +91,24 @@ class AnswerLog:
                 end = start
         return None
 
-    def listen(self, query: str, after: int | None, listener: Listener) -> list[tuple[int, bytes]]:
-        """Call `listener` with every new line from now on; return the lines after an instant, none for None."""
+    def listen(self, query: str, listener: Listener) -> None:
+        """Call `listener` with every new line from now on."""
         with self._lock:
             self._listeners.setdefault(query, {})[listener] = None
-            return [] if after is None else [line for line in self._lines(query) if line[0] > after]
+
+    def catch_up(self, query: str, tail: AnswerTail, listener: Listener) -> list[tuple[int, bytes]]:
+        """Return the next lines of a tail; if there are none, call `listener` with every new line from now on."""
+        lines = tail.read(MAX_LINES_AT_ONCE)
+        if not lines:
+            with self._lock:
+                lines = tail.read(MAX_LINES_AT_ONCE)  # what was written since the look without the lock
+                if not lines:
+                    self._listeners.setdefault(query, {})[listener] = None
+        return lines
+
+    def tail(self, query: str, after: int) -> AnswerTail:
+        """Return a reader of the lines of a query after an instant."""
+        return AnswerTail(self._path(query), self._before(query), after)
 
     def leave(self, query: str, listener: Listener) -> None:
         """Remove a listener."""
@@ -81,26 +118,24 @@ class AnswerLog:
     def forget(self, query: str) -> None:
         """Remove the files of a query."""
         with self._lock:
+            self._close(query)
             for path in (self._path(query), self._before(query)):
                 path.unlink(missing_ok=True)
 
-    def files(self, query: str) -> tuple[Path, Path]:
-        """Return the rotated file of a query and the current one."""
-        return self._before(query), self._path(query)
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            for query in list(self._files):
+                self._close(query)
 
-    def _lines(self, query: str) -> Iterator[tuple[int, bytes]]:
-        for path in (self._before(query), self._path(query)):
-            if path.exists():
-                with path.open("rb") as file:
-                    yield from ((instant(line), line) for line in file)
+    def _close(self, query: str) -> None:
+        file = self._files.pop(query, None)
+        if file is not None:
+            file.close()
 
     def _path(self, query: str) -> Path:
         return self.directory / f"{query}.ndjson"
 
     def _before(self, query: str) -> Path:
-        return self.directory / f"{query}.before.ndjson"
-
-
-def instant(line: bytes) -> int:
-    """Return the instant that a line begins with."""
-    return int(line[len(b'{"t": ') : line.index(b",")])
+        # No query can be called so that its own file has this name: the files of queries end in .ndjson.
+        return self.directory / f"{query}.ndjson.1"

@@ -1,13 +1,15 @@
 """The context of all operations: the service, access rights, metrics, subscriptions."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.serve.look_up import LookUps
@@ -18,6 +20,10 @@ from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.status_feed import StatusFeed
 from freshkeeper.maintenance.serve.subscription import Subscription
+
+BODY_TIMEOUT_S = 60.0
+"""How long the body of a request may take to arrive."""
+STREAMING_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -33,8 +39,8 @@ class AppContext:
     largest_body: int
     most_listeners: int
     subscriptions: set[Subscription] = field(default_factory=set)
-    status_clients: int = 0
-    """clients that follow the status"""
+    listeners: set[object] = field(default_factory=set)
+    """the open streams of answers and of the status"""
     feed: StatusFeed = field(default_factory=StatusFeed)
     ended: bool = False
     """whether subscriptions end, as the service stops"""
@@ -45,27 +51,53 @@ class AppContext:
         for subscription in list(self.subscriptions):
             subscription.close()
 
-    def check_room(self) -> None:
-        """Raise Problem if there are as many subscriptions as permitted."""
-        if len(self.subscriptions) + self.status_clients >= self.most_listeners:
+    def admit(self, listener: object) -> None:
+        """Count a listener until `leave`; Problem if there are as many as permitted."""
+        if len(self.listeners) >= self.most_listeners:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{self.most_listeners} listen already", {"Retry-After": "5"})
+        self.listeners.add(listener)
+
+    def leave(self, listener: object) -> None:
+        """Count a listener no more."""
+        self.listeners.discard(listener)
 
     async def body(self, request: Request) -> bytes:
         """Read the body of a request; Problem if it is larger than permitted."""
         parts = []
         size = 0
         try:
-            async for part in request.stream():
-                size += len(part)
-                if size > self.largest_body:
-                    raise Problem(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        f"a request has at most {self.largest_body:,} bytes: send it in parts",
-                    )
-                parts.append(part)
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > self.largest_body:
+                        raise Problem(
+                            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                            f"a request has at most {self.largest_body:,} bytes: send it in parts",
+                        )
+                    parts.append(part)
         except ClientDisconnect:
             raise Problem(HTTPStatus.BAD_REQUEST, "the request broke off") from None
+        except TimeoutError:
+            raise Problem(
+                HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s: send it in parts"
+            ) from None
         return b"".join(parts)
+
+
+class ListenerResponse(StreamingResponse):
+    """A stream to a listener, who is counted from the request on until the stream ends."""
+
+    def __init__(self, context: AppContext, listener: object, body: AsyncIterator[bytes], media_type: str) -> None:
+        super().__init__(body, media_type=media_type, headers=STREAMING_HEADERS)
+        context.admit(listener)
+        self._context, self._listener = context, listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._context.leave(self._listener)
 
 
 def media_type_of(request: Request) -> str:

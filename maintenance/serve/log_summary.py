@@ -9,6 +9,9 @@ from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
 from freshkeeper.maintenance.streams.inputs import Inputs
 
+MAX_PRODUCERS = 10_000
+"""Producers whose last sequence number is kept; the one that has not pushed for longest is forgotten."""
+
 
 @dataclass(frozen=True)
 class SegmentStart:
@@ -26,7 +29,7 @@ class History:
     """The producers, positions and element counts of a log, and where its segments begin."""
 
     producers: dict[str, int] = field(default_factory=dict)
-    """the last sequence number of each"""
+    """the last sequence number of each, the one that pushed last at the end"""
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, Mapping[str, int | str]] = field(default_factory=dict)
     """the positions of streams that the service reads"""
@@ -36,8 +39,13 @@ class History:
         """Count the elements of a record of the log."""
         stream = head["stream"]
         self.counts[stream] = self.counts.get(stream, 0) + count
-        if head.get("producer"):
-            self.producers[head["producer"]] = head["number"]
+        producer = head.get("producer")
+        if producer:
+            # Every snapshot of the log repeats all producers: without a bound, clients with new names fill the disk.
+            self.producers.pop(producer, None)
+            self.producers[producer] = head["number"]
+            if len(self.producers) > MAX_PRODUCERS:
+                del self.producers[next(iter(self.producers))]
         if head.get("place"):
             self.places[stream] = head["place"]
 

@@ -1,5 +1,6 @@
 """The registered queries of a service by name: running or paused, with their records in the log."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,12 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.input_checks import check_inputs
 from freshkeeper.maintenance.runtime.progress import Progress
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, UsedViews
-from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.run_state import State
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
+"""The names of queries: they are parts of addresses, of file names and of metrics."""
 
 
 def evaluator_of(query: ContinuousQuery) -> EvaluatorKind:
@@ -79,7 +82,7 @@ class Registrations:
     def new(self, name: str, text: str, dialect: str, configured: bool = False) -> RegisteredQuery:
         """Give a new query its number; ConfigError if it cannot be registered."""
         if not NAME.fullmatch(name):
-            raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
+            raise ConfigError(f"a query is called {name[:100]!r}: take letters, digits, '_', '-' and '.', 64 at most")
         if name in self.all:
             raise NameInUseError(f"there is a query {name} already: delete it first, or take another name")
         if len(self.all) >= self.max_queries:

@@ -49,6 +49,8 @@ class Guard:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if origin is not None and _parts(origin).netloc != host:
             raise Problem(HTTPStatus.FORBIDDEN, f"a page of {origin} asks: only pages of this service itself may")
+        if role is Role.WRITE and request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise Problem(HTTPStatus.FORBIDDEN, "a page of another site asks: only pages of this service itself may")
         if self.write is None:
             if _name_of(host) not in LOOPBACK:
                 raise Problem(

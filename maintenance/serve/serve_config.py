@@ -136,6 +136,12 @@ class ServeConfig(RuntimeConfig):
     most_listeners: Annotated[int, Field(ge=1)] = Field(
         default=1000, description="the maximal number of clients that read answers or follow the status"
     )
+    most_connections: Annotated[int, Field(ge=1)] = Field(
+        default=4000, description="the maximal number of open connections; fewer where the process may open fewer files"
+    )
+    most_connections_per_address: Annotated[int, Field(ge=1)] = Field(
+        default=2000, description="the maximal number of open connections of one address"
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
@@ -20,6 +20,7 @@ from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.app_context import AppContext
+from freshkeeper.maintenance.serve.connections import ConnectionLimits, LimitedProtocol
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.reloading import Reloading
@@ -68,6 +69,16 @@ def opened(config: ServeConfig, guard: Guard) -> AppContext:
     )
 
 
+def web_server(app: Any, context: AppContext, limits: ConnectionLimits, **https: Any) -> Server:
+    """Return a server of an application, which ends its subscriptions when it stops."""
+    protocol = cast(Any, partial(LimitedProtocol, limits=limits))
+    plain = uvicorn.Config(
+        app, http=protocol, lifespan="off", access_log=False, log_config=None, server_header=False,
+        timeout_graceful_shutdown=STOP_TIMEOUT_S, **https,
+    )  # fmt: skip
+    return Server(plain, context.end)
+
+
 def serve(
     config: ServeConfig, tell: Callable[[str], None], path: Path | None = None, said: Mapping[str, Any] | None = None
 ) -> None:
@@ -86,6 +97,7 @@ def serve(
             traces.follow(service.queries.sources)
             service.trace(traces)
         connectors = Connectors.of(config, context, tell)
+        limits = ConnectionLimits.within(config.most_connections, config.most_connections_per_address)
         try:
             warm_up_if_possible(tell)
             connectors.start()
@@ -93,11 +105,7 @@ def serve(
             address = f"{'https' if https else 'http'}://{shown_host}:{bound.getsockname()[1]}"
             tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
             app = application(context) if traces is None else TracedRequests(application(context), traces)
-            plain = uvicorn.Config(
-                app, lifespan="off", access_log=False, log_config=None, server_header=False,
-                timeout_graceful_shutdown=STOP_TIMEOUT_S, **https,
-            )  # fmt: skip
-            server = Server(plain, context.end)
+            server = web_server(app, context, limits, **https)
             service.when_broken = lambda: server.handle_exit(0, None)
             if path is not None:
                 more = partial(_follow_more, connectors, traces)

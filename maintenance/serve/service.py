@@ -231,6 +231,7 @@ class QueryService:
             self._wakeup.notify()
         self._thread.join()
         self.log.close()
+        self.queries.answers.close()
         self._runtime.close()
 
     def _run(self) -> None:

@@ -31,8 +31,11 @@ class Subscription:
     async def lines(self) -> AsyncIterator[tuple[int, bytes] | None]:
         """Yield instants and lines, and None as a sign of life, until the client is dropped or the service ends."""
         try:
-            for line in await asyncio.to_thread(self.answers.listen, self.query, self.after, self._on_line):
-                yield line
+            if self.after is None:
+                self.answers.listen(self.query, self._on_line)
+            else:
+                async for line in self._missed_lines(self.after):
+                    yield line
             while not self.dropped or not self._queue.empty():
                 try:
                     new = await asyncio.wait_for(self._queue.get(), KEEPALIVE_S)
@@ -45,6 +48,18 @@ class Subscription:
                     yield new
         finally:
             self.answers.leave(self.query, self._on_line)
+
+    async def _missed_lines(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield the lines after an instant, as fast as the client takes them; then listen for new ones."""
+        tail = self.answers.tail(self.query, after)
+        try:
+            while lines := await asyncio.to_thread(self.answers.catch_up, self.query, tail, self._on_line):
+                for line in lines:
+                    yield line
+                if not self._queue.empty():  # the service ends
+                    return
+        finally:
+            tail.close()
 
     def close(self) -> None:
         """End the subscription."""

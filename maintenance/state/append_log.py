@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.base.files import writing
+from freshkeeper.maintenance.base.files import PRIVATE, writing
 
 SIZES = struct.Struct("<II")
 """Bytes of the head, bytes of the body."""
@@ -73,6 +73,7 @@ class AppendLog:
 
     def _write(self, record: bytes, sync: bool) -> None:
         if self._file is None:
+            self.path.touch(PRIVATE)
             self._file = self.path.open("ab", buffering=0)
         rest = memoryview(record)
         while rest:

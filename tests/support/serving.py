@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import uvicorn
 
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.app import application
+from freshkeeper.maintenance.serve.connections import ConnectionLimits
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.serve.server import Server, bound_to, opened
+from freshkeeper.maintenance.serve.server import bound_to, opened, web_server
 
 E = "http://example.org/"
 POSTS = f"{E}posts"
@@ -57,7 +57,11 @@ class Client(httpx.Client):
 
 @contextmanager
 def served(
-    config: ServeConfig, guard: Guard | None = None, segment: int | None = None, port: int = 0
+    config: ServeConfig,
+    guard: Guard | None = None,
+    segment: int | None = None,
+    port: int = 0,
+    limits: ConnectionLimits | None = None,
 ) -> Iterator[Client]:
     """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
     context = opened(config, guard or Guard(None, None))
@@ -65,8 +69,7 @@ def served(
     service.segment_bytes = segment or service.segment_bytes
     connectors = Connectors.of(config, context, lambda _: None)
     bound = bound_to("127.0.0.1", port)
-    plain = uvicorn.Config(application(context), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
-    server = Server(plain, context.end)
+    server = web_server(application(context), context, limits or ConnectionLimits(1000, 1000))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     connectors.start()

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.outputs.sender import AnswerLine, AnswerSender
 from freshkeeper.maintenance.outputs.webhook import Webhook
-from freshkeeper.maintenance.serve.connectors.answer_tail import AnswerTail
+from freshkeeper.maintenance.serve.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.service import QueryService
 
 MAX_BATCH = 500
@@ -103,10 +103,9 @@ class Outgoing:
         answers = self.service.queries.answers
         for name in there:
             if name not in self._tails:
-                full, path = answers.files(name)
-                self._tails[name] = AnswerTail(path, full, self._sent.get(name, -1))
+                self._tails[name] = answers.tail(name, self._sent.get(name, -1))
                 self._listening[name] = lambda *_: self._wakeup.set()
-                answers.listen(name, None, self._listening[name])
+                answers.listen(name, self._listening[name])
         for name in self._tails.keys() - there:
             self._tails.pop(name).close()
             answers.leave(name, self._listening.pop(name))

@@ -109,9 +109,10 @@ export const looking = (form) => {
   const source = byId("look-source"), key = byId("look-key"), place = byId("looked");
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const path = `views/${encodeURIComponent(source.value)}/${encodeURIComponent(key.value.trim())}${byId("look-fetch").checked ? `?fetch=${WAIT}` : ""}`;
+    const path = `views/${encodeURIComponent(source.value)}/${encodeURIComponent(key.value.trim())}`;
+    const fetches = byId("look-fetch").checked;
     try {
-      place.replaceChildren(...shown(await request(path)));
+      place.replaceChildren(...shown(await (fetches ? request(`${path}?wait=${WAIT}`, {method: "POST"}) : request(path))));
     } catch (error) {
       tell(error, place);
     }

@@ -6,17 +6,16 @@ from http import HTTPStatus
 
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from freshkeeper.maintenance.base.validation import validated
-from freshkeeper.maintenance.serve.app_context import AppContext, accepts
+from freshkeeper.maintenance.serve.app_context import AppContext, ListenerResponse, accepts
 from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Parameters, Role, operation
 from freshkeeper.maintenance.serve.problems import problem_response
 from freshkeeper.maintenance.serve.security import PROTOCOL
 from freshkeeper.maintenance.serve.subscription import Subscription
 
-STREAMING_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 TOO_SLOW_MESSAGE = "you were too slow; ask again with the last instant that you have"
 GOING_AWAY = 1001
 TOO_SLOW = 1013
@@ -41,12 +40,11 @@ class AnswersParameters(Parameters):
 async def answers(context: AppContext, request: Request, parameters: AnswersParameters) -> Response:
     """Stream the answers of a query from now on, or after an instant, as lines of JSON or server-sent events."""
     one = context.service.queries.find(parameters.name)
-    context.check_room()
     subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
     body, media_type = _lines(context, subscription), LINES
     if accepts(request, EVENTS):
         body, media_type = _events(context, subscription), EVENTS
-    return StreamingResponse(body, media_type=media_type, headers=STREAMING_HEADERS)
+    return ListenerResponse(context, subscription, body, media_type)
 
 
 async def _events(context: AppContext, subscription: Subscription) -> AsyncIterator[bytes]:
@@ -63,7 +61,7 @@ async def _lines(context: AppContext, subscription: Subscription) -> AsyncIterat
 
 
 async def lines_of(context: AppContext, subscription: Subscription) -> AsyncIterator[tuple[int, bytes] | None]:
-    """Yield the lines of a subscription, which counts as a listener meanwhile."""
+    """Yield the lines of a subscription, until the service ends it."""
     context.subscriptions.add(subscription)
     if context.ended:
         subscription.close()
@@ -80,19 +78,22 @@ async def socket(context: AppContext, websocket: WebSocket) -> None:
         context.guard.check(websocket, Role.READ)
         parameters = validated(AnswersParameters, {**websocket.query_params, **websocket.path_params})
         one = context.service.queries.find(parameters.name)
-        context.check_room()
+        subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
+        context.admit(subscription)
     except Exception as error:
         await websocket.send_denial_response(await problem_response(websocket, error))
         return
-    await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
-    subscription = Subscription(context.service.queries.answers, one.name, parameters.since)
-    sending = asyncio.create_task(_messages(context, websocket, subscription))
     try:
-        while (await websocket.receive())["type"] != "websocket.disconnect":
-            pass  # messages of the client mean nothing; reading them notices its end
+        await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
+        sending = asyncio.create_task(_messages(context, websocket, subscription))
+        try:
+            while (await websocket.receive())["type"] != "websocket.disconnect":
+                pass  # messages of the client mean nothing; reading them notices its end
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
     finally:
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        context.leave(subscription)
 
 
 async def _messages(context: AppContext, websocket: WebSocket, subscription: Subscription) -> None:

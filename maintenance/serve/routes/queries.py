@@ -12,10 +12,9 @@ from starlette.responses import Response
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.query.parser import NAMES
-from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.app_context import AppContext, json_response, media_type_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
-from freshkeeper.maintenance.serve.registrations import evaluator_of
+from freshkeeper.maintenance.serve.registrations import NAME, evaluator_of
 
 
 class QueryParameters(Parameters):

@@ -7,11 +7,10 @@ from http import HTTPStatus
 
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from freshkeeper.maintenance.serve.app_context import AppContext, accepts, json_response
+from freshkeeper.maintenance.serve.app_context import AppContext, ListenerResponse, accepts, json_response
 from freshkeeper.maintenance.serve.operation import EVENTS, JSON, Parameters, operation
-from freshkeeper.maintenance.serve.routes.answers import STREAMING_HEADERS
 from freshkeeper.maintenance.serve.service_status import HISTORY_SIZE
 from freshkeeper.maintenance.serve.status_feed import POLL_INTERVAL_S
 
@@ -33,25 +32,20 @@ async def status(context: AppContext, request: Request, parameters: StatusParame
     if not accepts(request, EVENTS):
         text = await asyncio.to_thread(_text, context, parameters.history)
         return Response(text, headers={"Cache-Control": "no-store"}, media_type=JSON)
-    context.check_room()
-    return StreamingResponse(_events(context, parameters.history), media_type=EVENTS, headers=STREAMING_HEADERS)
+    return ListenerResponse(context, request, _events(context, parameters.history), EVENTS)
 
 
 async def _events(context: AppContext, history: int) -> AsyncIterator[bytes]:
-    context.status_clients += 1
-    try:
-        yield b"retry: 1000\n\n"
-        feed = context.feed
-        sent = feed.number
-        yield _event(context, await asyncio.to_thread(_text, context, history))
-        while not context.ended:
-            await asyncio.sleep(POLL_INTERVAL_S)
-            await feed.update(context.status.version, partial(_text, context))
-            if feed.number != sent:
-                sent = feed.number
-                yield _event(context, feed.text)
-    finally:
-        context.status_clients -= 1
+    yield b"retry: 1000\n\n"
+    feed = context.feed
+    sent = feed.number
+    yield _event(context, await asyncio.to_thread(_text, context, history))
+    while not context.ended:
+        await asyncio.sleep(POLL_INTERVAL_S)
+        await feed.update(context.status.version, partial(_text, context))
+        if feed.number != sent:
+            sent = feed.number
+            yield _event(context, feed.text)
 
 
 def _event(context: AppContext, text: bytes) -> bytes:

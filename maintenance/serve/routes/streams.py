@@ -16,6 +16,7 @@ from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.push_formats import KINDS, as_lines
 
 NOW = "now"
+MAX_PRODUCER_CHARACTERS = 128
 
 
 class PushParameters(Parameters):
@@ -23,7 +24,7 @@ class PushParameters(Parameters):
 
     name: str = Field(description="the IRI of the stream")
     key: str = Field(
-        default="", alias="Idempotency-Key", json_schema_extra={"pattern": r"^(.+/\d{1,18})?$"},
+        default="", alias="Idempotency-Key", json_schema_extra={"pattern": r"^(.{1,128}/\d{1,18})?$"},
         description="PRODUCER/SEQUENCE: a name and an ascending number; a push that is repeated counts once",
     )  # fmt: skip
 
@@ -51,7 +52,9 @@ class PushParameters(Parameters):
     def _is_numbered(cls, key: str) -> str:
         producer, _, number = key.rpartition("/")
         if key and not (producer and number.isascii() and number.isdigit() and len(number) < 19):
-            raise ValueError(f"{key!r} is no NAME/NUMBER, as loader-1/42")
+            raise ValueError(f"{key[:100]!r} is no NAME/NUMBER, as loader-1/42")
+        if len(producer) > MAX_PRODUCER_CHARACTERS:
+            raise ValueError(f"the name of a producer has at most {MAX_PRODUCER_CHARACTERS} characters")
         return key
 
     @property
@@ -82,7 +85,7 @@ async def streams(context: AppContext) -> Response:
     """Return all streams and the watermark."""
     service = context.service
     answer = {"streams": list(service.streams), "watermark": service.watermark, "late": service.late}
-    return json_response(answer | {"waiting_bytes": service.waiting, "listeners": len(context.subscriptions)})
+    return json_response(answer | {"waiting_bytes": service.waiting, "listeners": len(context.listeners)})
 
 
 @operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Receipt, takes=dict.fromkeys(KINDS),

@@ -94,7 +94,7 @@ def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path: Pa
         address = f"/views/{BLOG}/{E}jazz"
         client.push(posts(1500, topic="rock"))
         assert eventually(lambda: client.answered("reach") == 1000)
-        looking = threading.Thread(target=lambda: found.append(client.get(address, params={"fetch": "20s"})))
+        looking = threading.Thread(target=lambda: found.append(client.post(address, params={"wait": "20s"})))
         looking.start()
         for t in range(2500, 6000, 500):
             client.push(posts(t, topic="rock") + posts(t, topic="jazz"))
@@ -103,7 +103,7 @@ def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path: Pa
         told = found[0].json()
         assert told["fetched"] is True
         assert told["views"][0]["entries"][0]["entry"] == f"{E}ann"
-        assert client.get(address, params={"fetch": "30ms"}).json()["fetched"] is False
+        assert client.post(address, params={"wait": "30ms"}).json()["fetched"] is False
         spent = client.get("/status").json()["views"][0]["ledger"]
         assert spent["spent"] <= spent["paid"]
 

@@ -12,7 +12,7 @@ from servers import eventually
 from serving import POSTS, TOPICS, configured, posts, served
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.serve.connectors.answer_tail import AnswerTail
+from freshkeeper.maintenance.serve.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
@@ -99,7 +99,7 @@ def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_pat
 
 
 def test_answers_are_followed_over_files_that_are_begun_anew(tmp_path: Path) -> None:
-    path, before = tmp_path / "q.ndjson", tmp_path / "q.before.ndjson"
+    path, before = tmp_path / "q.ndjson", tmp_path / "q.ndjson.1"
 
     def write(*times: int, end: str = "\n") -> None:
         with path.open("a") as file:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from freshkeeper.maintenance.serve.answer_log import instant
+MAX_BYTES_AT_ONCE = 1 << 18
+"""Bytes after which `read` returns what it has, so that slow readers of long answers hold little memory."""
+MAX_SCANNED_BYTES = 1 << 16
+"""Bytes that are searched line by line for an instant."""
 
 
 @dataclass(eq=False)
@@ -19,14 +22,16 @@ class AnswerTail:
     _file: BinaryIO | None = None
 
     def read(self, most: int) -> list[tuple[int, bytes]]:
-        """Return the next whole lines, at most `most`."""
+        """Return the next whole lines, at most `most` and no more when they are long."""
         found: list[tuple[int, bytes]] = []
-        while len(found) < most:
+        size = 0
+        while len(found) < most and size < MAX_BYTES_AT_ONCE:
             if self._file is None and not self._open(self.before if self.before.exists() else self.path):
                 break
             if (line := self._line()) is not None:
                 if (t := instant(line)) > self.after:
                     found.append((t, line))
+                    size += len(line)
                     self.after = t
             elif not self._next():
                 break
@@ -61,7 +66,22 @@ class AnswerTail:
             self._file = path.open("rb")
         except FileNotFoundError:
             return False
+        self._skip(self._file)
         return True
+
+    def _skip(self, file: BinaryIO) -> None:
+        """Move close before the first line after the instant, by bisection: lines are in the order of instants."""
+        low, high = 0, os.fstat(file.fileno()).st_size  # low is the begin of a line, and lines before it are known
+        while high - low > MAX_SCANNED_BYTES:
+            middle = (low + high) // 2
+            file.seek(middle)
+            file.readline()
+            line = file.readline()
+            if line.endswith(b"\n") and file.tell() <= high and instant(line) <= self.after:
+                low = file.tell()
+            else:
+                high = middle
+        file.seek(low)
 
     def _inode(self, file: BinaryIO | Path | None) -> int | None:
         if file is None:
@@ -71,3 +91,8 @@ class AnswerTail:
         except FileNotFoundError:
             return None
         return stat.st_ino
+
+
+def instant(line: bytes) -> int:
+    """Return the instant that a line begins with."""
+    return int(line[len(b'{"t": ') : line.index(b",")])
