@@ -44,7 +44,7 @@ class JudgedRun:
     def lead(self) -> NotebookPiece:
         """Say how fresh the answers were, policy by policy, against the target."""
         rows = sorted(self._rows("freshness"), key=lambda row: -row["freshness"])
-        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run.path}: freshness cannot be told."
+        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run.path}: nothing was answered."
         return NotebookPiece(said, f"<p class='lead'>{escape(said)}</p>")
 
     def figure(self, key: str) -> None:

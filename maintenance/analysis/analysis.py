@@ -147,7 +147,8 @@ def _judged(engine: DuckDB, database: Database, run: str, scope: Scope) -> Table
     place = located(run)
     found = read(database, engine.near(place), scope.cuts)
     if not found.there & {"evaluations", "answers"}:
-        raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
+        said = "cannot be analysed: it has neither evaluations.parquet nor answers.parquet"
+        raise AnalysisError(f"{run} {said}; nothing was answered there")
     if "evaluations" not in found.there and not found.judged:
         raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
     if scope.last is not None:
@@ -170,7 +171,7 @@ def _judged(engine: DuckDB, database: Database, run: str, scope: Scope) -> Table
 
 def _gaps(database: Database, found: Tables, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     """Yield what turned out not to be known."""
-    if "budget" in tables and all(about.budget is None for about in found.settings.values()):
+    if tables.get("budget") and all(about.budget is None for about in found.settings.values()):
         yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
     if "by_change_rate" in tables:
         counts = "SELECT count(*), count(*) FILTER (WHERE changes = 0) FROM changed"

@@ -14,6 +14,7 @@ DIGEST = "analysis.json"
 FORMAT = 2
 """Of analysis.json. A page reads what an earlier version left only where the format is the same."""
 CLOSE = 1e-9
+NOTHING_ANSWERED = "Nothing was answered: no evaluation that counts has answers whose freshness is known"
 DATES_FROM_MS = 365 * 86_400_000
 """A run of one seed whose instants are all later than this has dates; earlier instants are offsets."""
 
@@ -64,7 +65,7 @@ def remarks_on(tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     rows = tables.get("freshness", ())
     audited = {_series(row): row for row in tables.get("audits", ())}
     if not rows:
-        yield "No evaluation that counts has answers, so there is no freshness."
+        yield f"{NOTHING_ANSWERED}, so there is no freshness."
     untrue: dict[str, list[str]] = {}
     for row in rows:
         whose = " ".join(word for word in (row["setting"], row["policy"]) if word) or "the run"

@@ -167,7 +167,8 @@ QUESTIONS: Mapping[str, str] = {
             max(x) FILTER (WHERE warmup) OVER line AS last_warmup,
             sum(results - fresh) FILTER (WHERE NOT warmup) OVER (PARTITION BY {SERIES}, seed ORDER BY x) AS stale
         FROM placed, (
-            SELECT least({MOST_POINTS}, greatest({FEWEST_POINTS}, {ALL_POINTS} // count(DISTINCT ({SERIES})))) AS points
+            SELECT greatest(1, count(DISTINCT ({SERIES}))) AS lines,
+                least({MOST_POINTS}, greatest({FEWEST_POINTS}, {ALL_POINTS} // lines)) AS points
             FROM evaluated
         ) WINDOW line AS (PARTITION BY {SERIES})
     ), by_seed AS (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS, Row
+from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS, NOTHING_ANSWERED, Row
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import MARK
@@ -98,7 +98,7 @@ def _line(run: Run, verdict: Verdict, score: Score, warn: float, error: float) -
     settings = {row["setting"] for row in run.analysis.tables["budget"]}
     name = series.policy + (f" ({series.setting})" if len(settings) > 1 else "")
     if verdict is Verdict.UNKNOWN:
-        return f"UNKNOWN: {name}: no evaluation that counts has answers whose freshness is known"
+        return f"UNKNOWN: {name}: {NOTHING_ANSWERED[0].lower()}{NOTHING_ANSWERED[1:]}"
     fresh = "expected fresh" if score.basis in ("expected", "audited") else "fresh"
     parts = [f"{_percent(score.believed)} of the answers {fresh}"]
     if score.audits is not None:

@@ -74,7 +74,7 @@ def read(path: Path, target: float | None = None, last: int | None = None) -> Ru
 
 
 def read_whole(path: Path, target: float | None = None) -> Run:
-    """Read a run directory with every table of its analysis."""
+    """Read a run directory with every table of its analysis; they are empty where nothing was answered."""
     return _read(path, target, None, whole=True)
 
 
@@ -85,12 +85,12 @@ def _read(path: Path, target: float | None, last: int | None, whole: bool) -> Ru
         about = About()
         notes.append("There is no run.json, so the settings and the command to repeat this are unknown.")
     if not (path / "evaluations.parquet").exists():
-        raise RunError(f"{path} has no evaluations: the run did not finish")
+        raise RunError(f"{path} has no evaluations: nothing was answered, or the run did not finish")
     analysis = left_analysis(path, target) if last is None else None
     if analysis is None:
         analysis = _analysed(path, target, last, whole, notes)
-    if not analysis.tables.get("budget"):
-        raise RunError(f"{path} has no evaluations")
+    if not whole and not analysis.tables.get("budget"):
+        raise RunError(f"{path} has no evaluations: nothing was answered")
     if not about.complete:
         notes.append(_unfinished(about))
     return Run(

@@ -38,6 +38,8 @@ def write_report(path: Path, out: Path | None = None, png: Path | None = None, t
     run = run_directory.read_whole(path)
     by_group = groups(run)
     sections = [_section(f"g{place}", group) for place, group in enumerate(by_group)]
+    if not sections:
+        sections.append(Section("empty", "", [], lead="Nothing was answered: there is no evaluation."))
     levels = list(tables_of_knowledge(by_group))
     if levels:
         sections.append(Section("levels", "Levels of knowledge side by side", [*levels, Caption(ABOUT_LEVELS)]))

@@ -7,6 +7,7 @@ from math import isnan
 import numpy as np
 from markupsafe import Markup
 
+from freshkeeper.maintenance.analysis.analysis_tables import NOTHING_ANSWERED
 from freshkeeper.maintenance.base.stats import estimate
 from freshkeeper.maintenance.pages import amounts
 from freshkeeper.maintenance.pages.amounts import amount, percent
@@ -93,7 +94,7 @@ def _audits(group: Group, winner: str) -> Iterator[Markup]:
 def _no_winner(group: Group) -> Markup:
     if any(score.freshness.mean >= 0 for score in group.scores.values()):
         return Markup("There is no winner: no policy kept within the budget in every setting.")
-    return Markup("Freshness cannot be told: no evaluation that counts has answers.")
+    return Markup(NOTHING_ANSWERED + ".")
 
 
 def _runner_up(group: Group, winner: str) -> Iterator[Markup]:

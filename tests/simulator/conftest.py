@@ -96,7 +96,7 @@ class Made:
 
 def columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     """Rows as columns."""
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 def write(directory: Path, name: str, rows: Sequence[Mapping[str, object]], without: Sequence[str] = ()) -> None:

@@ -149,8 +149,15 @@ def test_empty_tables_and_empty_windows_give_no_freshness(analysed: Callable[...
     empty = [{**row, "results": 0.0, "fresh": 0.0, "expected_fresh": 0.0} for row in ROWS["evaluations"]]
     digest = analysed(rows={"evaluations": empty, "answers": [], "refreshes": [], "changes": []})
     assert digest["freshness"] == []
-    assert said(digest, "No evaluation that counts has answers")
+    assert said(digest, "Nothing was answered: no evaluation that counts has answers")
     assert digest["budget"][0]["spent"] == 2.0
+
+
+def test_a_journal_without_evaluations_was_not_answered(analysed: Callable[..., dict[str, Any]]) -> None:
+    digest = analysed(rows={"evaluations": [], "answers": [], "refreshes": []})
+    assert (digest["freshness"], digest["budget"]) == ([], [])
+    assert said(digest, "Nothing was answered")
+    assert not said(digest, "run.json")
 
 
 def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is_contradicted(

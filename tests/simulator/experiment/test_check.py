@@ -58,6 +58,14 @@ def test_an_error_outweighs_what_cannot_be_told_and_that_a_warning(make_run: Mak
     assert check(make_run({"a": [None], "b": [0.93]}, name="other"))[0] == 3
 
 
+def test_a_journal_in_which_nothing_was_answered_is_unknown(make_run: Make, write_table: Make) -> None:
+    code, (line,) = check(make_run({"a": [None]}))
+    assert (code, line.startswith("UNKNOWN: a: nothing was answered")) == (3, True)
+    path = make_run({"a": [0.5]}, name="other")
+    write_table(path, "evaluations", [])
+    assert check(path) == (3, [f"UNKNOWN: {path} has no evaluations: nothing was answered"])
+
+
 def test_settings_are_named_where_there_are_several(make_run: Make) -> None:
     path = make_run({"budget=5": {"ibm": [0.5]}, "budget=9": {"ibm": [0.97]}})
     assert [line.split(":")[1].strip() for line in check(path)[1]] == ["ibm (budget=5)", "ibm (budget=9)"]

@@ -66,7 +66,7 @@ def test_what_is_no_run_directory_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_run_without_evaluations_did_not_finish(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     (path / "evaluations.parquet").unlink()
-    with pytest.raises(RunError, match="no evaluations: the run did not finish"):
+    with pytest.raises(RunError, match="no evaluations: nothing was answered, or the run did not finish"):
         run_directory.read(path)
 
 

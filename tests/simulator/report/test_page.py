@@ -133,7 +133,14 @@ def test_a_broken_table_is_a_note(make_run: Make, broken: str) -> None:
 
 def test_a_run_without_answers_says_so(make_run: Make) -> None:
     words = text(write_report(make_run({"ibm": [None], "lru": [None]})))
-    assert "Freshness cannot be told: no evaluation that counts has answers." in words
+    assert "Nothing was answered: no evaluation that counts has answers whose freshness is known." in words
+
+
+def test_a_journal_without_evaluations_has_a_page_that_says_so(make_run: Make, write_table: Make) -> None:
+    path = make_run({"ibm": [0.4]})
+    for name in ("evaluations", "refreshes", "answers"):
+        write_table(path, name, [])
+    assert "Nothing was answered: there is no evaluation." in text(write_report(path))
 
 
 def test_what_is_no_run_is_an_error_and_no_page(tmp_path: Path) -> None:
