@@ -4,11 +4,12 @@ The words are SEMANTICS.md's: an SR is the unit of refresh, an SN joins with the
 looked at, the current one (m = 0) included.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -330,14 +331,14 @@ class Policy(Protocol):
         """Choose SRs of the round within the budget."""
 
 
-@dataclass(frozen=True)
 class BasePolicy:
     """The declarations of most policies: both cases, every knowledge level, within the budget, one window ahead.
+
+    A subclass with settings is a dataclass, frozen or not. Without a `name` it is called as its class, in lower case.
 
     >>> import numpy as np
     >>> from freshkeeper import BasePolicy, Budget, Selection, check_policy, round_of
     >>> class First(BasePolicy):
-    ...     name = "first"
     ...     def select(self, round, budget, rng):
     ...         chosen = np.flatnonzero(round.stale_candidates)[: int(budget.available)]
     ...         return Selection(chosen, np.ones(chosen.size))
@@ -358,6 +359,11 @@ class BasePolicy:
     scores_answers: ClassVar[frozenset[Case]] = frozenset()
     """where its scores are the answers that refreshes bring: views that share a budget are then compared by them"""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if not cls.name and "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
     @property
     def keeps_budget(self) -> bool:
         """True: what it chooses costs no more than is available."""
@@ -373,11 +379,14 @@ class BasePolicy:
 class LooksAhead(BasePolicy):
     """Case 1, over `windows` windows ahead, with the arrivals that are expected in them (`expect`)."""
 
+    name: ClassVar[str] = ""
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     scope: ClassVar[Scope] = Scope.EXPECTED
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     expect: bool = True
+    """count the arrivals that are expected"""
     windows: int = 3
+    """windows ahead in which answers count"""
 
     @property
     def reach(self) -> int:

@@ -37,8 +37,11 @@ class Bundle(BasePolicy):
     cases: ClassVar[frozenset[Case]] = frozenset({Case.AGGREGATE})
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.AGGREGATE})
     expect: bool = True
+    """count the arrivals that are expected"""
     starts: int = 12
+    """passes, each of which begins with another SN"""
     windows: int = 1
+    """windows ahead in which answers count"""
 
     @property
     def reach(self) -> int:

@@ -41,6 +41,7 @@ class Clairvoyant(BasePolicy):
     scope: ClassVar[Scope] = Scope.ALL
     reach = 0  # the rounds tell it nothing that it does not know
     exact_below: int = EXACT_BELOW
+    """steps up to which the schedule is the optimum"""
     _playback: _Playback = field(default_factory=_Playback, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

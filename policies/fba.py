@@ -23,6 +23,7 @@ class Fba(BasePolicy):
     name: ClassVar[str] = "fba"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     literal: bool = False
+    """borrow as the paper's text says, beyond the budget"""
 
     @property
     def keeps_budget(self) -> bool:

@@ -26,6 +26,7 @@ class Ibm(Ranked):
     reason: ClassVar[str] = "longest impact in the window"
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     weighted: bool = False
+    """case 2: count the window mappings of an SN, not the SN once"""
 
     def score(self, round: Round) -> Floats:
         """Return the impact of stale entries."""

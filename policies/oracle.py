@@ -25,6 +25,7 @@ class Oracle(BasePolicy):
     name: ClassVar[str] = "oracle"
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.EXACT, Knowledge.PUBLISHED})
     ahead: bool = False
+    """value the whole window, not this evaluation alone"""
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Solve and read off u; `rng` is not needed, as HiGHS is deterministic."""

@@ -4,7 +4,6 @@ The best of all are then among the best of every part, so a graph may be scored 
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -18,20 +17,19 @@ NO = -np.inf
 """The score of what is left alone."""
 
 
-@dataclass(frozen=True)
 class Ranked(BasePolicy):
     """The SRs of highest score that the budget pays for; a subclass says what they are worth.
 
     >>> import numpy as np
     >>> from freshkeeper import Budget, Ranked, check_policy, round_of
     >>> class Dearest(Ranked):
-    ...     name = "dearest"
     ...     def score(self, round):
     ...         return np.where(round.stale_candidates, round.demand[:, 0], -np.inf)
     >>> check_policy(Dearest(), round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1]), Budget(1, 1)).scores
     array([3.])
     """
 
+    name: ClassVar[str] = ""
     reason: ClassVar[str] = ""
     """of its choices, in words"""
     ranks_under: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)

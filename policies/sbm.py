@@ -26,6 +26,7 @@ class Sbm(Ranked):
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     reach = 0
     weighted: bool = False
+    """case 2: count the window mappings of an SN, not the SN once"""
 
     def score(self, round: Round) -> Floats:
         """Return formula (11), times the probability that the copy is stale."""

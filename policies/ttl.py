@@ -23,6 +23,7 @@ class Ttl(BasePolicy):
     keeps_budget = False
     reach = 0
     ttl_ms: int = 60_000
+    """how old a copy gets before it is fetched again, in milliseconds"""
 
     def __post_init__(self) -> None:
         """Refuse a time to live below 0."""

@@ -36,10 +36,11 @@ def demo(
 
     Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`, `freshkeeper demo --serve`
     """
+    from freshkeeper.policies.registry import split
     from freshkeeper.simulator.demo import SECONDS, Contest
     from freshkeeper.simulator.report.page import write_report
 
-    contest = Contest(out, policy.split(","), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))
+    contest = Contest(out, split(policy), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))
     title = f"Fresh answers with {budget:g} requests per evaluation"
     bar = Bar(f"{SECONDS} evaluations, {budget:g} requests each")
     with bar.running():

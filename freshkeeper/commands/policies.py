@@ -1,30 +1,36 @@
 """`freshkeeper policies`."""
 
 import inspect
-import json
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from freshkeeper.commands.screen import print_json, say, show, table
 from freshkeeper.maintenance.base.errors import ConfigError
 
+if TYPE_CHECKING:
+    from freshkeeper.policies.base import Policy
+
 
 def policies(
+    name: Annotated[str, typer.Argument(help="show this policy alone: its settings and what it does")] = "",
     check: Annotated[
-        str, typer.Option(metavar="NAME", help="run the contract on a policy: a name or module:Class")
+        str, typer.Option(metavar="NAME", help="run the contract on a policy: a name or module:Class, with settings")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print the list as JSON")] = False,
 ) -> None:
-    """List the policies, plug-ins included, or check one of them against the contract.
+    """List the policies, plug-ins included, show one of them, or check one against the contract.
 
-    Example: `freshkeeper policies --check mine:Newest`
+    Examples: `freshkeeper policies plan`, `freshkeeper policies --check "mine:Newest(patience=2)"`
     """
     from freshkeeper.policies import registry
 
     if check:
         _check(check)
+        return
+    if name:
+        _show(registry.find(registry.parse(name)[0]), name, as_json)
         return
     listed = [_described(name, registry.try_load(name)) for name in registry.names()]
     if as_json:
@@ -34,8 +40,10 @@ def policies(
     show(table("", ["policy", "cases", "knowledge", "settings", "what it does"], rows, words=5))
 
 
-def _described(name: str, found: Any) -> dict[str, str]:
+def _described(name: str, found: Any) -> dict[str, Any]:
     """Return what a policy declares, or the error of a plug-in that did not load."""
+    from freshkeeper.policies.registry import settings_of
+
     if isinstance(found, Exception):
         return {"name": name, "cases": "", "knowledge": "", "settings": "", "about": str(found), "error": str(found)}
     text = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
@@ -48,14 +56,37 @@ def _described(name: str, found: Any) -> dict[str, str]:
         "name": name,
         "cases": cases,
         "knowledge": knowledge,
-        "settings": ", ".join(_settings(found)),
+        "settings": ", ".join(map(str, settings_of(found))),
         "about": about,
     }
 
 
-def _settings(found: Any) -> list[str]:
-    known = fields(found) if is_dataclass(found) else ()
-    return [f"{f.name}={json.dumps(f.default, default=str)}" for f in known if f.init and f.default is not MISSING]
+def _show(found: "type[Policy]", name: str, as_json: bool) -> None:
+    """Print the docstring and the settings of one policy."""
+    from freshkeeper.policies.registry import settings_of
+
+    described, settings = _described(name, found), settings_of(found)
+    rows = [
+        {
+            "setting": setting.name,
+            "type": setting.kind,
+            "default": "" if setting.default is MISSING else str(setting).partition("=")[2],
+            "meaning": setting.about,
+        }
+        for setting in settings
+    ]
+    text = inspect.getdoc(found) or ""
+    if as_json:
+        print_json(described | {"doc": text, "settings": rows})
+        return
+    print(f"{name}: {described['about']}\n\n{text}\n")
+    print(f"cases: {described['cases']}; knowledge: {described['knowledge']}")
+    if not rows:
+        print("It has no settings.")
+        return
+    show(table("", list(rows[0]), [list(row.values()) for row in rows], words=4))
+    given = ", ".join(map(str, settings))
+    print(f'Set them as --policy "{name}({given})" or {{name: {name}, ...}} in YAML.')
 
 
 def _check(name: str) -> None:

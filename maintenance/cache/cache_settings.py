@@ -3,13 +3,34 @@
 Configurations extend these models, so their keys stay flat in YAML and become options of the command line.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.field_types import Amount
 from freshkeeper.maintenance.base.reference import option
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.policies.registry import as_text
+
+
+def read_policy(value: object) -> object:
+    """Return the text of a policy that a config has as a mapping; the text itself is checked."""
+    if not isinstance(value, str | Mapping) or not value:
+        return value
+    try:
+        return as_text(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+PolicyText = Annotated[
+    str,
+    BeforeValidator(read_policy),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object", "required": ["name"]}]}),
+]
+"""A policy with its settings: `bandit(bonus=2)`, or a mapping {name: bandit, bonus: 2}."""
 
 
 class BudgetSettings(BaseModel):
@@ -41,7 +62,11 @@ class BudgetSettings(BaseModel):
 class CacheSettings(BudgetSettings):
     """Settings of the views of queries over windows: how they are kept fresh."""
 
-    policy: str = Field(default="", description="what chooses the refreshes; default: plan, and bundle for aggregates")
+    policy: PolicyText = Field(
+        default="",
+        description="what chooses the refreshes, with its settings, as bandit(bonus=2) or {name: bandit, bonus: 2}; "
+        "default: plan, and bundle for aggregates",
+    )
     edges: Literal["kept", "refreshed"] = Field(
         default="kept", description="refreshed: the entries that a lookup key needs change over time, too"
     )

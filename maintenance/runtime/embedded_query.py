@@ -33,7 +33,7 @@ class QueryOptions(TypedDict, total=False):
     """The options of a query: how entries of its sources are cached. Defaults are those of `CacheSettings`."""
 
     policy: str
-    """the name of a policy; "" (default) selects plan, and bundle for aggregates"""
+    """a policy, as "plan" or "plan(windows=2)"; "" (default) selects plan, and bundle for aggregates"""
     budget: float | SharedBudget
     """cost units per evaluation and SERVICE pattern (default: 10), or a budget that other queries share"""
     bank: float

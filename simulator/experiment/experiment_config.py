@@ -25,7 +25,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.journal.run_json import flat
 from freshkeeper.policies.base import Case, Knowledge, Policy
-from freshkeeper.policies.registry import make
+from freshkeeper.policies.registry import make, parse, split
 from freshkeeper.simulator.trace.workload import Workload
 from freshkeeper.simulator.world.world import RemoteSettings
 
@@ -78,10 +78,21 @@ class PolicySettings(BaseModel):
 def _policies(value: object) -> object:
     items = value
     if isinstance(value, str):
-        items = value.split(",")
+        items = split(value)
     if not isinstance(items, list | tuple):
         return items
-    return [{"name": item.strip()} if isinstance(item, str) else item for item in items]
+    return [_policy(item) if isinstance(item, str | dict) else item for item in items]
+
+
+def _policy(written: str | dict[str, Any]) -> dict[str, Any]:
+    """Return a policy as a mapping; the mistakes of a mapping are found by its model."""
+    if isinstance(written, dict) and not isinstance(written.get("name"), str):
+        return written
+    try:
+        name, settings = parse(written)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return {"name": name, **settings}
 
 
 class Experiment(BaseModel):
@@ -127,7 +138,7 @@ class Experiment(BaseModel):
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
         min_length=1,
-        description="the policies: names, or a name with settings: {name: fba, literal: true}",
+        description="the policies: names, or names with settings: fba(literal=true), {name: fba, literal: true}",
         json_schema_extra=option("policy", "A,B"),
     )
     seeds: int | list[Seed] = Field(default=5, description="the number of seeds, counted from 0, or a list of seeds")

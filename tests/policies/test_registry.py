@@ -4,14 +4,24 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import MISSING, dataclass
+from typing import Any, Literal
 
 import pytest
 from commands import freshkeeper
 
+from freshkeeper.commands.policies import policies
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.base.errors import ConfigError, UnknownPolicyError
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.cache.cache_settings import CacheSettings
 from freshkeeper.policies import registry
+from freshkeeper.policies.base import Case, Round
+from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.lru import Lru
+from freshkeeper.policies.ranked import Ranked
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 GOOD = '''
 """newest: the youngest copies first. Somebody else's."""
@@ -184,7 +194,12 @@ def test_an_unknown_name_is_an_error_of_one_line(name: str, message: str) -> Non
     ("name", "settings", "message"),
     [
         ("fba", {"litral": True}, "the policy 'fba' has no setting 'litral'; did you mean 'literal'?"),
-        ("bundle", {"speed": 5}, "the policy 'bundle' has no setting 'speed'; there are: expect, starts, windows"),
+        (
+            "bundle",
+            {"speed": 5},
+            "the policy 'bundle' has no setting 'speed'; its settings are expect=true, starts=12, ",
+        ),
+        ("ttl", {"name": "lru"}, "the policy 'ttl' has no setting 'name'; its settings are ttl_ms=60000"),
         ("lru", {"speed": 5}, "the policy 'lru' has no setting 'speed'; it has no settings"),
         ("sbm", {"name": "ibm"}, "the policy 'sbm' has no setting 'name'; "),
         ("gain", {"windows": "many"}, "the policy 'gain' cannot be made: windows must be a whole number, not 'many'"),
@@ -200,3 +215,104 @@ def test_a_setting_that_cannot_be_is_an_error_that_says_what_would_be_right(
     with pytest.raises(ConfigError) as caught:
         registry.make(name, settings)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "settings"),
+    [
+        ("lru", "lru", {}),
+        ("bandit(bonus=2, decay=.9)", "bandit", {"bonus": 2, "decay": 0.9}),
+        ("mine:Newest( patience = -1 )", "mine:Newest", {"patience": -1}),
+        ("a-b(on=true, off=None, way=slow-one, said='x, y)', list=[1, two])", "a-b",
+         {"on": True, "off": None, "way": "slow-one", "said": "x, y)", "list": [1, "two"]}),
+        ({"name": "bandit", "bonus": 2}, "bandit", {"bonus": 2}),
+        ({"name": "bandit(bonus=1, decay=.9)", "bonus": 2}, "bandit", {"bonus": 2, "decay": 0.9}),
+    ],
+)  # fmt: skip
+def test_a_policy_is_written_with_its_settings(written: Any, name: str, settings: dict[str, object]) -> None:
+    assert registry.parse(written) == (name, settings)
+    assert registry.parse(registry.as_text(written)) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("gain(2)", "the policy 'gain(2)' cannot be read (each setting needs its name): write it as "),
+        ("gain(windows=2", "the policy 'gain(windows=2' cannot be read ('(' was never closed): "),
+        ("gain(windows=2, windows=3)", "the policy 'gain(windows=2, windows=3)' has the setting windows twice: "),
+        ({"bonus": 2}, "a policy needs a name, as {name: bandit, bonus: 2}, not {'bonus': 2}"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_an_error_with_an_example(written: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        registry.make(written)
+    assert str(caught.value).startswith(message)
+
+
+def test_text_mapping_and_keywords_make_the_same_policy() -> None:
+    made = [registry.make("gain(windows=2)"), registry.make({"name": "gain", "windows": 2})]
+    made += [registry.make("gain", windows=2), registry.make("gain", {"windows": 2})]
+    assert made == [Gain(windows=2)] * 4
+
+
+def test_several_policies_are_separated_by_commas_outside_of_brackets() -> None:
+    assert registry.split("lru, gain(windows=2, expect=false),mine:A(b='(,')") == [
+        "lru", "gain(windows=2, expect=false)", "mine:A(b='(,')"
+    ]  # fmt: skip
+
+
+@dataclass
+class Typed(Ranked):
+    """A policy with settings of many types."""
+
+    kind: Literal["fast", "slow"]
+    """how it is done"""
+    share: float | None = None
+    case: Case = Case.BGP
+    marks: tuple[str, ...] = ()
+
+    def score(self, round: Round) -> Floats:
+        return round.staleness
+
+
+def test_settings_have_the_types_of_their_annotations() -> None:
+    kind, share, case, marks = registry.settings_of(Typed)
+    assert (kind.kind, kind.default, kind.about) == ("one of fast, slow", MISSING, "how it is done")
+    assert (share.kind, case.kind, marks.kind) == ("a number or null", "one of bgp, aggregate", "a list")
+    written = f"{__name__}:Typed(kind=fast, share=1, case=aggregate, marks=[a, b])"
+    assert registry.make(written) == Typed("fast", 1, Case.AGGREGATE, ("a", "b"))
+    for wrong, said in (("kind=slo", "kind must be one of fast, slow, not 'slo'; its settings are kind, share=null"),
+                        ("kind=fast, share=a", "share must be a number or null, not 'a'"),
+                        ("share=2", "cannot be made without kind")):  # fmt: skip
+        with pytest.raises(ConfigError, match=said):
+            registry.make(f"{__name__}:Typed({wrong})")
+
+
+class OldestFirst(Ranked):
+    """Has no name of its own."""
+
+
+class Youngest(OldestFirst):
+    name = "young"
+
+
+def test_a_policy_without_a_name_is_called_as_its_class() -> None:
+    assert (Typed.name, OldestFirst.name, Youngest.name) == ("typed", "oldest-first", "young")
+
+
+def test_a_config_takes_a_policy_as_text_or_mapping() -> None:
+    for written in ("gain(windows=2)", {"name": "gain", "windows": 2}):
+        assert validated(CacheSettings, {"policy": written}).policy == "gain(windows=2)"
+        assert resolve({"policies": [written, "lru"]}).policies[0].title == "gain(windows=2)"
+    assert [one.title for one in resolve({"policies": "lru,gain(windows=2, expect=false)"}).policies] == [
+        "lru", "gain(expect=false,windows=2)"
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match=r"policy: the policy 'gain\(2\)' cannot be read"):
+        validated(CacheSettings, {"policy": "gain(2)"})
+
+
+def test_one_policy_is_shown_with_its_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    policies("gain")
+    shown = capsys.readouterr().out
+    assert shown.startswith("gain: refresh what gains the most answers")
+    assert "windows │ a whole number │ 3       │ windows ahead in which answers count" in shown

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.base.field_types import Amount, Duration
+from freshkeeper.maintenance.cache.cache_settings import PolicyText
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.native.templates import QueryTemplate
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, PolicyName
@@ -28,7 +29,7 @@ class QueryDefinition(BaseModel):
 
     query: str = Field(default="", description="a file with the query, or the query itself")
     dialect: str = Field(default="", description="default: the dialect of the run or service")
-    policy: str = Field(default="", description="what chooses the refreshes; default: the policy of the run")
+    policy: PolicyText = Field(default="", description="what chooses the refreshes; default: the policy of the run")
     weight: Amount = Field(default=1, description="shared: how much its answers count beside those of other queries")
     fetch: Fetch | None = Field(default=None, description="view, always or once; default: as the run says")
     limit: Duration | None = Field(

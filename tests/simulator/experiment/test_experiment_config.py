@@ -278,7 +278,7 @@ def test_an_unknown_policy_or_setting_of_one_suggests_the_near_match() -> None:
     with pytest.raises(UnknownPolicyError, match=r"^there is no policy 'imb'; did you mean 'ibm'\?$"):
         runnable(settings_of(resolve({"policies": "lru,imb"})))
     with pytest.raises(
-        UnknownSettingError, match=r"^the policy 'fba' has no setting 'litral'; did you mean 'literal'\?$"
+        UnknownSettingError, match=r"^the policy 'fba' has no setting 'litral'; did you mean 'literal'\?"
     ):
         runnable(settings_of(resolve({"policies": [{"name": "fba", "litral": True}]})))
     with pytest.raises(UnknownSettingError, match=r"^the policy 'lru' has no setting 'speed'; it has no settings$"):
