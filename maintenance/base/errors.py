@@ -6,6 +6,7 @@ FreshkeeperError
 │   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
 │   ├── UnknownSettingError a policy or a config has no such key
 │   ├── UnknownNameError    no query, stream or source of this name
+│   ├── StorageError        a full disk, too many open files: it may pass (exit code 75: try again later)
 │   └── MissingExtraError   a library that not everybody needs is not installed
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── InputLostError an input cannot be reached, or broke off (exit code 75: try again later)
@@ -70,6 +71,17 @@ class UnknownNameError(ConfigError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         there = list(known)
         super().__init__(f"there is no {kind} {name!r}" + (f"; {nearest(name, there)}" if there else ""))
+
+
+class StorageError(ConfigError):
+    """A write failed for a reason that may pass: a full disk, too many open files, a lock."""
+
+    exit_code = 75
+
+    def __init__(self, message: str, is_full: bool = False) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+        """True if the disk has no room left"""
 
 
 class MissingExtraError(ConfigError, ImportError):

@@ -1,5 +1,6 @@
 """Directories and files of a run: for their owner alone, for one process at a time, and there whole or not at all."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -8,21 +9,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, StorageError
 
 PRIVATE = 0o600
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+PASSING = (*FULL_DISK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
+"""Errors that say nothing about what is written or where: the same call may succeed a little later."""
 
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Turn the errors of a disk that is full or not writable into one ConfigError; broken pipes pass through."""
+    """Turn the errors of writing into a ConfigError, or a StorageError if they may pass; broken pipes pass through."""
     try:
         yield
     except (BrokenPipeError, ConnectionResetError):
         raise
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise ConfigError(f"{path} cannot be written: {why}") from None
+        message = f"{path} cannot be written: {why}"
+        if error.errno in PASSING:
+            raise StorageError(message, is_full=error.errno in FULL_DISK) from None
+        raise ConfigError(message) from None
 
 
 @contextmanager

@@ -6,6 +6,7 @@ The query is due again when that evaluation is complete; all other queries conti
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
@@ -13,6 +14,7 @@ from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.fetching.fetch_jobs import RunningJob, begin_all
 
+T = TypeVar("T")
 MAX_SWEEPS_SKIPPED = 1_000
 """How often pending evaluations may keep unused ids from being freed before the engine waits for them."""
 
@@ -37,6 +39,8 @@ class OverlappingEngine(Engine):
     """Evaluates one query at an instant after the other, and several queries as their sources answer."""
 
     pending: dict[ContinuousQuery, PendingEvaluation] = field(default_factory=dict)
+    at_work: str = ""
+    """the query that is evaluated; empty between evaluations"""
     _sweeps_skipped: int = 0
 
     def waits(self, query: ContinuousQuery | None = None) -> bool:
@@ -72,6 +76,12 @@ class OverlappingEngine(Engine):
                 else:
                     yield from self._answer(query, now)
             yield from self._complete()
+
+    def _guarded(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
+        self.at_work = query.name
+        found = super()._guarded(query, step, now)
+        self.at_work = ""
+        return found
 
     def _complete(self, wait: bool = False) -> Iterator[Result]:
         for one in list(self.pending.values()):

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
-from freshkeeper.maintenance.base.errors import FreshkeeperError, UnknownNameError
+from freshkeeper.maintenance.base.errors import FreshkeeperError, StorageError, UnknownNameError
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError
 from freshkeeper.maintenance.serve.registrations import FullError, NameInUseError
@@ -22,9 +22,11 @@ STATUS: dict[type[Exception], HTTPStatus] = {
     NameInUseError: HTTPStatus.CONFLICT,
     UnknownNameError: HTTPStatus.NOT_FOUND,
     UnknownKeyError: HTTPStatus.NOT_FOUND,
+    StorageError: HTTPStatus.SERVICE_UNAVAILABLE,
     FreshkeeperError: HTTPStatus.BAD_REQUEST,
 }
 """The first kind that an error is an instance of counts."""
+RETRIED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
 RETRY_SOON = {"Retry-After": "1"}
 
 
@@ -61,8 +63,9 @@ async def problem_response(_: HTTPConnection, error: Exception) -> Response:
     if status is None:
         LOGGER.error("a request failed: %s", error, exc_info=error)
         return problem(500, "this should not have happened: the log of the service says more")
-    retry = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-    return problem(status, str(error), RETRY_SOON if retry else None)
+    if isinstance(error, StorageError) and error.is_full:
+        status = HTTPStatus.INSUFFICIENT_STORAGE
+    return problem(status, str(error), RETRY_SOON if status in RETRIED else None)
 
 
 HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = dict.fromkeys(

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, UnknownNameError
+from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, StorageError, UnknownNameError
 from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import EvaluationObserver
@@ -26,6 +26,7 @@ from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.runtime.query_runtime import failure_text
+from freshkeeper.maintenance.serve.disk_room import DiskRoom
 from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations, as_record
@@ -38,6 +39,8 @@ T = TypeVar("T")
 SEGMENT_BYTES = 1 << 26
 POLL_INTERVAL_S = 0.005
 """How often the engine looks whether sources have answered, while it has nothing else to do."""
+RETRY_INTERVAL_S = 0.2
+"""How long the engine waits before it tries again to write to a full disk."""
 MAX_QUEUED_BYTES = 1 << 26
 """Bytes of elements that may wait to be evaluated; a push beyond them is refused."""
 
@@ -88,6 +91,10 @@ class QueryService:
     broken: BaseException | None = None
     """the error that ended the thread, such as a full disk; the log has everything that was acknowledged"""
     when_broken: Callable[[], None] = field(default=lambda: None)
+    disk: DiskRoom | None = None
+    """the disk of the state; None: its room is not watched"""
+    _blocked: str = ""
+    """why evaluations wait"""
     failures: dict[str, str] = field(default_factory=dict)
     """why queries failed, by name"""
     deleted: Callable[[str], None] = field(default=lambda _: None)
@@ -102,6 +109,8 @@ class QueryService:
     _commands: deque[Command] = field(default_factory=deque)
     _queued_bytes: int = 0
     _stopped: bool = False
+    _step_began: float | None = None
+    """when the engine's thread began what it does, by the clock; None while it waits"""
 
     def __post_init__(self) -> None:
         # Pushing and the engine's thread meet here: log, queues and counters change under this lock only.
@@ -130,6 +139,7 @@ class QueryService:
         reader = self._reader(stream)
         with self._lock:
             self._check_open()
+            self._check_room()
             if self._queued_bytes + len(text) > MAX_QUEUED_BYTES:
                 raise BusyError(f"{self._queued_bytes:,} bytes wait to be evaluated: push again a little later")
             if producer and number <= self._history.producers.get(producer, -1):
@@ -215,6 +225,21 @@ class QueryService:
         """Return the position from which a stream that the service reads is resumed; empty before it was read."""
         return self._history.places.get(stream, {})
 
+    def busy_for(self) -> float:
+        """Return how many seconds the engine's thread has taken for its present step; 0 while it waits."""
+        began = self._step_began
+        return 0.0 if began is None else max(0.0, self.clock() - began)
+
+    @property
+    def blocked(self) -> str:
+        """The reason why evaluations wait, such as a full disk, until it has passed; empty if there is none."""
+        return self._blocked or ("" if self.disk is None else self.disk.shortage())
+
+    @property
+    def at_work(self) -> str:
+        """The query that is evaluated; empty if none is."""
+        return self.engine.at_work
+
     @property
     def alive(self) -> bool:
         """Tells if the engine's thread works."""
@@ -255,17 +280,22 @@ class QueryService:
                     self._wakeup.wait(POLL_INTERVAL_S if self.engine.waits() else self.idle)
                 if self._stopped:
                     break
+                if self._is_blocked():
+                    self._wakeup.wait(RETRY_INTERVAL_S)
+                    continue
                 if self._batches:
                     batch = self._batches.popleft()
                 else:
                     self._run_next_command()
                     idle_stream = self._mark_idle()
+            self._step_began = self.clock()
             if batch is not None:
                 self._evaluate(*batch)
             elif idle_stream is not None:
                 self._put_out(self._runtime.mark_idle(idle_stream))
             elif self.engine.waits():
                 self._put_out(self._runtime.deliver(self.engine.complete_ready()))
+            self._step_began = None
         self._put_out(self._runtime.deliver(self.engine.settle()))
 
     def _mark_idle(self) -> str | None:
@@ -311,12 +341,48 @@ class QueryService:
         with self._lock:
             self._queued_bytes -= size
             if self.log.size > self.segment_bytes and not self._batches:
-                self._history.roll(self.log, self.queries, self.engine.inputs)
+                try:
+                    self._history.roll(self.log, self.queries, self.engine.inputs)
+                except StorageError as error:
+                    LOGGER.warning("the log begins no new segment yet: %s", error)
 
     def _put_out(self, results: Iterable[Result]) -> None:
         """Write results to the answer files; each counts as answered when its line is written."""
         for result in results:
-            self.queries.answers.put(result)
+            while True:
+                try:
+                    self.queries.answers.put(result)
+                    break
+                except StorageError as error:
+                    self._wait_for_storage(error)
+            self._blocked = ""
+            self._step_began = self.clock()
+
+    def _wait_for_storage(self, error: StorageError) -> None:
+        """Wait before a write is tried again; raise its error if the service stops."""
+        if not self._blocked:
+            LOGGER.error("evaluations wait: %s", error)
+        self._blocked = str(error)
+        with self._lock:
+            if not self._stopped:
+                self._wakeup.wait(RETRY_INTERVAL_S)
+        if self._stopped:
+            raise error
+
+    def _is_blocked(self) -> bool:
+        """Return whether evaluations wait for room on the disk; answers and state are written after they begin."""
+        why = "" if self.disk is None else self.disk.shortage()
+        if why and not self._blocked:
+            LOGGER.error("evaluations wait: %s", why)
+        elif self._blocked and not why:
+            LOGGER.warning("evaluations go on")
+        self._blocked = why
+        return bool(why)
+
+    def _check_room(self) -> None:
+        shortage = "" if self.disk is None else self.disk.shortage()
+        if shortage:
+            raise StorageError(shortage, is_full=True)
 
     def _register(self, one: RegisteredQuery, logged: bool = False) -> RegisteredQuery:
         query = self.queries.build(one)

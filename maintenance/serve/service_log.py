@@ -54,10 +54,13 @@ class ServiceLog:
 
     def append(self, record: LogRecord) -> None:
         """Write a record; it survives a crash of the process when this returns."""
+        self._append_to(self._segment, record)
+
+    def _append_to(self, segment: AppendLog, record: LogRecord) -> None:
         head = json.dumps(record.head, separators=(",", ":")).encode()
         if len(head) + len(record.body) > MAX_RECORD_BYTES:
             raise InputError(f"{len(record.body):,} bytes at once are more than a log takes: send fewer elements")
-        self._segment.append(head, record.body)
+        segment.append(head, record.body)
 
     def records(self) -> Iterator[LogRecord]:
         """Read all records of all segments, in order."""
@@ -67,10 +70,16 @@ class ServiceLog:
 
     def roll(self, snapshot: LogRecord) -> None:
         """Begin a segment with a record that stands for all segments before it."""
+        new = self._opened(self.last + 1)
+        try:
+            self._append_to(new, snapshot)
+        except BaseException:
+            new.close()
+            self._path(self.last + 1).unlink(missing_ok=True)
+            raise
         self._segment.close()
         self.last += 1
-        self._segment = self._opened(self.last)
-        self.append(snapshot)
+        self._segment = new
 
     def drop(self, before: int) -> None:
         """Remove the segments with smaller numbers."""

@@ -18,6 +18,7 @@ from freshkeeper.maintenance.runtime.query_files import read_text
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, observe_all, open_sources
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
+from freshkeeper.maintenance.serve.disk_room import DiskRoom
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
@@ -63,6 +64,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
             gap=config.gap,
             journal=journal,
             idle=config.idle_seconds,
+            disk=DiskRoom(config.state),
         )
     except BaseException:
         state.close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, StorageError
 from freshkeeper.maintenance.base.files import PRIVATE, lock, make_directory
 
 VERSION = 4
@@ -22,6 +22,8 @@ FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 DAMAGED = (sqlite3.Error, UnicodeDecodeError)
 """The errors of reading a damaged file; SQLite may fail to decode the name of what is damaged."""
+PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY)
+"""The codes of errors that may pass."""
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT, sum INTEGER AS (checksum(name, value)) STORED);
 CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT,
@@ -77,7 +79,11 @@ class Database:
             self.sql.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            raise ConfigError(f"--state {self.directory} cannot be written: {error}") from None
+            message = f"--state {self.directory} cannot be written: {error}"
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the upper bits say more than is needed here
+            if code in PASSING:
+                raise StorageError(message, is_full=code == sqlite3.SQLITE_FULL) from None
+            raise ConfigError(message) from None
         except BaseException:
             self._roll_back()
             raise

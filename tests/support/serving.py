@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx
 
 from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.connections import ConnectionLimits
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
@@ -36,6 +38,11 @@ def configured(place: Path, **more: object) -> ServeConfig:
     blog = {"data": str(place / "blog.ttl"), "volatile": f"{E}followers"}
     given: Mapping[str, object] = {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(place / "state")}
     return validated(ServeConfig, {**given, **more})
+
+
+def empty_result(query: str, t: int) -> Result:
+    """An evaluation without answers."""
+    return Result(t, Form.SELECT, Operator.RSTREAM, ("x",), [], query=query)
 
 
 class Client(httpx.Client):

@@ -9,10 +9,8 @@ from stat import S_IMODE
 
 import pytest
 from servers import eventually
-from serving import POSTS, TOPICS, Client, configured, posts, served
+from serving import POSTS, TOPICS, Client, configured, empty_result, posts, served
 
-from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.serve.connections import ConnectionLimits
 from freshkeeper.maintenance.serve.log_summary import MAX_PRODUCERS, History
@@ -28,10 +26,6 @@ def connections(client: Client, count: int, sending: bytes, stack: ExitStack) ->
         one.sendall(sending)
         found.append(one)
     return found
-
-
-def empty_result(query: str, t: int) -> Result:
-    return Result(t, Form.SELECT, Operator.RSTREAM, ("x",), [], query=query)
 
 
 def is_closed(one: socket.socket) -> bool:

@@ -42,7 +42,7 @@ def test_a_stream_is_read_and_answers_go_out_and_both_go_on_after_a_restart(
         client.xadd("posts", {"element": "no element"}, id="2600-0")
         with served(config) as service:
             assert eventually(lambda: service.answered("topics") == 2000)
-            assert service.get("/readyz").json() == {"ready": True, "failed": {}, "away": {}, "left_alone": {}}
+            assert service.get("/readyz").json()["ready"] is True
             told = service.get("/metrics").text
             assert f'freshkeeper_stream_connected{{stream="{POSTS}"}} 1.0' in told
             assert eventually(
