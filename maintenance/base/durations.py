@@ -30,6 +30,8 @@ _ISO = re.compile(
 _ISO_UNITS = ("w", "d", "h", "m", "s")
 _PART = re.compile(rf"{_AMOUNT}([a-zµ]+)", re.IGNORECASE | re.ASCII)
 _CALENDAR = re.compile(r"P\d+(\.\d+)?[YM].*|\d+(\.\d+)?\s*(months?|years?|y)", re.IGNORECASE | re.ASCII)
+_MIDNIGHT = re.compile(r"T24:00(:00([.,]0+)?)?(?=Z|[-+]|$)")
+_LEAP_SECOND = re.compile(r"(T\d\d:\d\d):60")
 
 
 def to_ms(written: str) -> int:
@@ -83,19 +85,31 @@ def _exact(written: str) -> Fraction:
 
 
 def to_instant(written: str) -> int:
-    """Read an instant: milliseconds since the epoch, or a date and time (UTC unless it says otherwise)."""
+    """Read an instant: milliseconds since the epoch, or a date and time (UTC unless it says otherwise).
+
+    Digits behind the milliseconds are cut off. 24:00:00 is midnight of the next day, as in XML Schema, and a leap
+    second (:60) the first second of the next minute, as in POSIX time.
+    """
     if re.fullmatch(r"\d{1,15}", written, re.ASCII):
         return int(written)
+    later = timedelta(0)
+    text = written
+    if _MIDNIGHT.search(text):
+        text = _MIDNIGHT.sub("T00:00:00", text)
+        later = timedelta(days=1)
+    elif _LEAP_SECOND.search(text):
+        text = _LEAP_SECOND.sub(r"\g<1>:59", text)
+        later = timedelta(seconds=1)
     try:
-        moment = datetime.fromisoformat(written)
-    except ValueError:
+        moment = datetime.fromisoformat(text) + later
+    except (ValueError, OverflowError):
         raise ValueError(
             f"{written} is no instant: write milliseconds since the epoch, or 2015-07-01T00:00:00Z"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    if passed % timedelta(milliseconds=1) or passed < timedelta(0):
-        raise ValueError(f"{written} is no whole number of milliseconds since 1970")
+    if passed < timedelta(0):
+        raise ValueError(f"{written} is before 1970")
     return passed // timedelta(milliseconds=1)
 
 
