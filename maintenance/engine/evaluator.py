@@ -23,6 +23,7 @@ from pyoxigraph import (
 
 from freshkeeper.maintenance.base.unread_results import Unread, read_here
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
+from freshkeeper.maintenance.engine.wide_sums import EXACT_AGGREGATES, SUMS, exact_sums
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 TermRow: TypeAlias = tuple[Term | None, ...]
@@ -124,11 +125,21 @@ class Snapshot:
     def find(self, sparql: str, functions: Mapping[str, Function]) -> QueryResult:
         custom = {NamedNode(name): function for name, function in functions.items()}
         with read_here():
-            return self._evaluate(sparql, custom)
+            found = self._evaluate(sparql, custom)
+            if isinstance(found, Table) and SUMS.search(sparql):
+                exact = exact_sums(sparql, found.variables, found.rows)
+                if exact is not None:
+                    return self._evaluate(exact, custom)
+            return found
 
     def _evaluate(self, sparql: str, custom: dict[NamedNode, Function]) -> QueryResult:
         found = self.limits.in_time(
-            lambda: self.store.query(sparql, named_graphs=self.named_graphs, custom_functions=custom)
+            lambda: self.store.query(
+                sparql,
+                named_graphs=self.named_graphs,
+                custom_functions=custom,
+                custom_aggregate_functions=EXACT_AGGREGATES,
+            )
         )
         if isinstance(found, QuerySolutions):
             names = tuple(variable.value for variable in found.variables)

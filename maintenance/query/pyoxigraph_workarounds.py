@@ -6,12 +6,14 @@ such a group becomes one.
 
     ?x :p ?n OPTIONAL { BIND(?n AS ?k) } ?x :q ?n    { SELECT * { ?x :p ?n OPTIONAL { BIND(?n AS ?k) } } } ?x :q ?n
 
+A positive number behind a predicate is read as the end of a path, and loses its sign.
+
 alternatives.py has the workaround for p|q, which returns common solutions once, and sort_keys.py the one for ORDER BY,
 which ends the process if values compare in circles.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -40,6 +42,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     all_variables,
 )
 
+SIGNED = re.compile(r"\+[.0-9]")
 SUSPECT = re.compile(r"\bOPTIONAL\b|\bEXISTS\b|\||\bORDER\b", re.IGNORECASE)
 JOINED = (TriplePattern, Values, GroupBlock, Union, Select, ServiceBlock)
 CLOSED = (Filter, Bind, ServiceBlock)
@@ -49,17 +52,36 @@ CLOSED = (Filter, Bind, ServiceBlock)
 @lru_cache(maxsize=1_000)
 def rewrite_for_pyoxigraph(sparql: str) -> str:
     """Return a text for pyoxigraph that means the same as the given one."""
+    if SIGNED.search(sparql):
+        sparql = edited_text(sparql, _sign_edits(tree_of(sparql)))
     if not SUSPECT.search(sparql):  # most texts have none of the patterns, and need not be parsed
         return sparql
-    tokens = tokenize(sparql)
-    tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
-    edits = list(_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree))
+    tree = tree_of(sparql)
+    edits = list(_Guard(tree.source.tokens, _shows_all(tree)).edits(tree.inner, tree))
     for element in tree.deep():
         if isinstance(element, Select):
             edits += sort_key_edits(element)
+    return edited_text(sparql, edits)
+
+
+def tree_of(sparql: str) -> Select:
+    """Return the tree of SPARQL text."""
+    tokens = tokenize(sparql)
+    return read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+
+
+def edited_text(sparql: str, edits: Iterable[Edit]) -> str:
+    """Return a text with edits, of which an outer one comes before those inside."""
     weaver = Weaver(sparql)
     weaver.copy(0, len(sparql), sorted(edits, key=lambda edit: edit[:2]))
     return weaver.finish().text
+
+
+def _sign_edits(tree: Select) -> set[Edit]:
+    """Return edits that drop the sign of `?s :p +5`, which pyoxigraph reads as the path `:p+` and 5."""
+    patterns = [element for element in tree.deep() if isinstance(element, TriplePattern)]
+    signed = (token for pattern in patterns for token in pattern.items if token.text.startswith("+"))
+    return {Edit(token.start, token.start + 1, " ") for token in signed if token.kind is TokenKind.NUMBER}
 
 
 def _shows_all(tree: Select) -> bool:

@@ -6,9 +6,10 @@ from evaluators import results, said
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store, Triple
+from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import text_of
 
+from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.native.aggregates import AggregateEvaluator
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
@@ -41,18 +42,19 @@ terms = st.one_of(
 
 def by_library(function: str, drawn: Drawn, groups: int, distinct: str) -> list[object]:
     """A query for each group."""
-    found = []
+    found: list[object] = []
     for group in range(groups):
-        store = Store()
+        quads = []
         for n, (of, term) in enumerate(drawn):
             if of == group:
-                store.add(Quad(NamedNode(f"urn:{n}"), NamedNode("urn:p"), NamedNode("urn:p")))
+                quads.append(Quad(NamedNode(f"urn:{n}"), NamedNode("urn:p"), NamedNode("urn:p")))
                 if term is not None:
-                    store.add(Quad(NamedNode(f"urn:{n}"), NamedNode("urn:v"), term))
+                    quads.append(Quad(NamedNode(f"urn:{n}"), NamedNode("urn:v"), term))
         body = "?row <urn:p> <urn:p> OPTIONAL { ?row <urn:v> ?v }"
-        rows = store.query(order_aggregates(f"SELECT ({function}({distinct}?v) AS ?made) {{ {body} }}"))
-        assert isinstance(rows, QuerySolutions)
-        found.append(next(iter(rows))["made"])
+        text = order_aggregates(f"SELECT ({function}({distinct}?v) AS ?made) {{ {body} }}")
+        table = Snapshot(quads).find(text, {})
+        assert isinstance(table, Table)
+        found.append(table.rows[0][0])
     return found
 
 
