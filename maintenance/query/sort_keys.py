@@ -5,6 +5,7 @@ sort that notices such a circle aborts. So rows are ordered first by what their 
 that by value:
 
     nothing, blank nodes, IRIs    numbers    then a datatype after the other, times without a zone before those with one
+    triple terms: by subject, then by predicate, then by object, in the same way
 
 SPARQL's own order stays: numbers by value, strings by code points, dates in time, IRIs after nothing.
 """
@@ -21,19 +22,28 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 ZONE = "(Z|[-+][0-9]{2}:[0-9]{2})$"
 QUOTED = """CONCAT(COALESCE(STR(SUBJECT(%E)), ""), " ", STR(PREDICATE(%E)), " ", COALESCE(STR(OBJECT(%E)), ""), " ",
  COALESCE(STR(DATATYPE(OBJECT(%E))), ""))""".replace("\n", "")
-"""The names in a quoted triple: its parts compare in circles, too."""
+"""The parts of a triple term as text, for one that is the object of another."""
 BY_VALUE = ("boolean", "dateTime", "date", "time", "dayTimeDuration", "yearMonthDuration")
 VALUE = reduce(lambda others, name: f"IF(DATATYPE(%E) = <{XSD}{name}>, <{XSD}{name}>(%E), {others})", BY_VALUE, "1 / 0")
 WITHIN = f'''IF(DATATYPE(%E) = <{XSD}string>, "", IF(COALESCE({VALUE} = %E, false),
  IF(REGEX(STR(%E), "{ZONE}"), "Z", ""), CONCAT("as ", STR(%E))))'''.replace("\n", "")
 """The order among literals of a datatype: those that compare by value, and apart from them the rest by text."""
-KEYS = (
-    f'IF(isTRIPLE(%E), {QUOTED}, IF(isNumeric(%E), "", CONCAT(STR(DATATYPE(%E)), " ", {WITHIN})))',
+TERM_KEYS = (
+    f'IF(isTRIPLE(%E), "~", IF(isNumeric(%E), "", CONCAT(STR(DATATYPE(%E)), " ", {WITHIN})))',  # "~": after all IRIs
     f'IF(isTRIPLE(%E), "", IF(isNumeric(%E), <{XSD}double>(%E), %E))',
     'IF(isNumeric(%E), STR(DATATYPE(%E)), "")',
     'IF(isNumeric(%E), %E, "")',
 )
-"""The keys that replace the expression of a condition; the last two tell numbers apart that one double stands for."""
+"""The keys of one term; the last two tell numbers apart that one double stands for."""
+KEYS = (
+    *TERM_KEYS,
+    # Of anything but a triple term these are errors, and errors compare equal.
+    "STR(SUBJECT(%E))",
+    "STR(PREDICATE(%E))",
+    *(key.replace("%E", "OBJECT(%E)") for key in TERM_KEYS),
+    QUOTED.replace("%E", "OBJECT(%E)"),
+)
+"""The keys that replace the expression of a condition."""
 
 
 def sort_key_edits(select: Select) -> Iterator[Edit]:

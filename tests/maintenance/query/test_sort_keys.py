@@ -55,6 +55,10 @@ def test_values_that_compare_in_circles_have_one_order(kind: str) -> None:
         ["false", "true"],
         [f'"2020-01-01T{time}"^^xsd:dateTime' for time in ("01:00:00Z", "05:00:00+01:00", "05:00:00Z")],
         ['"2019-01-01"^^xsd:date', '"2020-01-01"^^xsd:date'],
+        ['"z"', *(f"<<( <urn:a> <urn:p> {value} )>>" for value in ("<urn:z>", "2.5", "9", "10", '"a"', '"b"'))],
+        [f"<<( {subject} <urn:p> 1 )>>" for subject in ("<urn:a>", "<urn:b>", "<urn:c>")],
+        ["<<( <urn:b> <urn:p> 9 )>>", "<<( <urn:b> <urn:p> 10 )>>", "<<( <urn:b> <urn:q> 1 )>>"],
+        ["<<( <urn:a> <urn:p> 2 )>>", "<<( <urn:a> <urn:p> <<( <urn:a> <urn:p> 1 )>> )>>"],
     ],
 )  # fmt: skip
 def test_what_sparql_orders_is_in_its_order(values: list[str]) -> None:
