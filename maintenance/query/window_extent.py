@@ -7,7 +7,6 @@ from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 
 EXAMPLES = "write RANGE PT10S STEP PT5S, ELEMENTS 100 STEP 10, NOW or ALL"
-MINUS = "-–−"
 
 
 class Extent(NamedTuple):
@@ -57,7 +56,7 @@ def _ago(cursor: Cursor, remedy: str) -> int:
     """Return how long before now an instant is: 0 for NOW, 600000 for NOW - 10 MINUTES."""
     if not cursor.accept("NOW"):
         cursor.fail(f"{describe_token(cursor.now)} where NOW is missing", remedy)
-    if any(cursor.accept_mark(mark) for mark in MINUS):
+    if cursor.accept_minus():
         return cursor.duration("NOW -", least=0)
     return 0
 

@@ -222,7 +222,7 @@ class QueryBuilder:
                 keep_full_result=keeps_result,
                 windows=self.windows,
             )
-        settings = _check_native(query, one.settings)
+        settings = _check_native(query, one.settings, self.views.sources)
         # Windows of a query that waits for its sources must stay as they are meanwhile: nobody shares them.
         windows = None if self._may_wait(query) else self.windows
         contents = column_windows(query, self.start, self.dictionary, windows)
@@ -255,12 +255,17 @@ class QueryBuilder:
         return any(source is not None and source.transport.dispatcher is not None for source in sources)
 
 
-def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:
+def _check_native(
+    query: Query, settings: MaintenanceSettings | None, sources: Mapping[str, Source]
+) -> MaintenanceSettings:
     """Raise NotNativeError unless views alone answer the SERVICE patterns, with copies for each answer."""
     if settings is None or settings.fetch is not Fetch.VIEW:
         raise NotNativeError("its SERVICE patterns are asked without a view")
     if settings.edges:
         raise NotNativeError("edges are refreshed")
+    for service in query.outer_services:
+        if service.silent and service.endpoint is not None and service.endpoint not in sources:
+            raise NotNativeError(f"no source answers SERVICE SILENT <{service.endpoint}>", service.block)
     if trace(query).doubtful:
         raise NotNativeError("none of its answers is sure")
     return settings

@@ -236,11 +236,9 @@ class _Reader:
                 raise NotNativeError(f"{_short(element)} is inside a WINDOW block", element)
 
     def _pattern(self, element: TriplePattern, window: int) -> None:
-        for triple in element.triples:
-            if any(isinstance(term, Path | Quoted) for term in triple):
-                raise NotNativeError(f"{_short(element)} is a path or contains a triple term", element)
-            s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
-            self.patterns.append(WindowPattern(window, (s, p, o)))
+        if not element.of_terms:
+            raise NotNativeError(f"{_short(element)} is a path, or contains a triple term or an annotation", element)
+        self.patterns += [WindowPattern(window, terms) for terms in _terms(element)]
 
     def _moves(self, element: Element) -> bool:
         """Return True if anything inside an element matches a window or a source."""
@@ -338,16 +336,24 @@ def _is_nondeterministic(items: Sequence[Token]) -> bool:
 
 def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:
     for element in elements:
-        if isinstance(element, TriplePattern):
-            for triple in element.triples:
-                if any(isinstance(term, Path | Quoted) for term in triple):
-                    raise NotNativeError("it is more than a triple pattern")
-                s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
-                yield graph, (s, p, o)
-        elif type(element) is GroupBlock or (type(element) is GraphBlock and element.iri is not None):
-            yield from _plain(element.inner, element.iri or "" if isinstance(element, GraphBlock) else graph)
+        if isinstance(element, TriplePattern) and element.of_terms:
+            yield from ((graph, terms) for terms in _terms(element))
+        elif type(element) is GroupBlock:
+            yield from _plain(element.inner, graph)
+        elif type(element) is GraphBlock and element.iri is not None:
+            inside = [*_plain(element.inner, element.iri)]
+            if not inside:  # GRAPH <g> {} has a solution if there is such a graph, which no triple pattern tells
+                raise NotNativeError("it asks whether a graph exists")
+            yield from inside
         else:
             raise NotNativeError("it is more than a join")
+
+
+def _terms(element: TriplePattern) -> Iterator[Terms]:
+    """Yield the triples of a pattern, with names of variables for blank nodes."""
+    for triple in element.triples:
+        s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
+        yield s, p, o
 
 
 def _position_name(term: "str | Term") -> "str | Term":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
@@ -24,7 +25,8 @@ def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -
     """Return the solutions of a query's static parts; parts that are more than joins are left to the SPARQL library."""
     for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
         checked_graph(name, graphs)
-    library = cache(lambda: Snapshot(static_quads(query, graphs)))
+    named = [NamedNode(name) for name in query.dataset.named_graphs]
+    library = cache(lambda: Snapshot(static_quads(query, graphs), [*named]))
     prologue, of = query.expression.prologue.text, (query.dataset.default_graphs, query.dataset.named_graphs)
 
     def solved(part: StaticPart) -> Relation:

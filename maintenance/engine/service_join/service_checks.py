@@ -37,6 +37,8 @@ def check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
 def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """Return the split of a pattern. Without a view, None means that the whole pattern is sent."""
     _check_exists(query, pattern)
+    if source is None and pattern.endpoint is not None:  # SILENT, or `check_known` would have refused it
+        return None
     try:
         parts = split_of(query, pattern, source.changing if source else ())
         if source and source.documents and parts.unsplit:

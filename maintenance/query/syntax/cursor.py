@@ -1,5 +1,6 @@
 """A position among tokens, with methods to take, accept and expect them and to report errors there."""
 
+from dataclasses import replace
 from typing import NoReturn
 
 from freshkeeper.maintenance.base import durations
@@ -8,6 +9,8 @@ from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, Tokens
 
 UNITS = {*durations.UNITS, "month", "months", "year", "years"}
 """Words accepted behind a number. Months and years are recognised so that the error can say why they are refused."""
+MINUS = "-–−"
+"""A hyphen, and the dash and the sign that word processors write for it."""
 DELIMITERS = ("]", "[", "{", "}", ",", "(", ")")
 
 
@@ -44,6 +47,16 @@ class Cursor:
         if not self.now.is_mark(mark):
             return None
         return self.take()
+
+    def accept_minus(self) -> bool:
+        """Step over a minus sign, also over that of a negative number, and return whether there was one."""
+        number = self.now
+        if number.kind is TokenKind.NUMBER and number.text.startswith("-"):
+            items = list(self.tokens.items)
+            items[self.index] = Token(TokenKind.NUMBER, number.text[1:], number.start + 1, number.end)
+            self.tokens = replace(self.tokens, items=tuple(items))
+            return True
+        return any(self.accept_mark(mark) for mark in MINUS)
 
     def expect(self, *words: str) -> Token:
         """Step over one of these keywords, or fail because it is missing."""

@@ -1,6 +1,7 @@
 """The check that pyoxigraph accepts a text as SPARQL 1.1, with its errors traced back to the query as written."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pyoxigraph as ox
@@ -44,6 +45,11 @@ def check_sparql(rewritten: SourceMap, expression: SourceMap, source: str) -> No
     place = len(source.rstrip())
     if token.kind is not TokenKind.END:
         place = expression.origin(rewritten.origin(token.start))
+    # A WINDOW block is a GRAPH block to pyoxigraph.
+    if token.is_word("GRAPH") and source[place:].upper().startswith("WINDOW"):
+        named = token._replace(text="WINDOW")
+        tokens = replace(tokens, items=tuple(named if one is token else one for one in tokens.items))
+        token = named
     problem, remedy = _explain(token, expected, tokens)
     raise QuerySyntaxError(problem, source, place, remedy)
 

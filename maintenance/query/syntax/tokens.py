@@ -84,17 +84,18 @@ _TOKEN = re.compile(
             (TokenKind.BLANK.name, rf"_:[{_LETTER}_0-9](?:[{_REST}.\-]*[{_REST}\-])?"),
             (TokenKind.PNAME.name, rf"{_PREFIX}:(?:{_LOCAL})?"),
             (TokenKind.VAR.name, rf"[?$][{_LETTER}_0-9][{_REST}]*"),
-            (TokenKind.NUMBER.name, r"(?:[0-9]+\.[0-9]*|\.?[0-9]+)[eE][+-]?[0-9]+|[0-9]*\.[0-9]+|[0-9]+"),
+            # A sign before a digit belongs to the number, as everywhere in SPARQL: `?s :p +5` is no path `:p+`.
+            (TokenKind.NUMBER.name, r"[+-]?(?:(?:[0-9]+\.[0-9]*|\.?[0-9]+)[eE][+-]?[0-9]+|[0-9]*\.[0-9]+|[0-9]+)"),
             (TokenKind.LANG.name, r"@[A-Za-z]+(?:--?[A-Za-z0-9]+)*"),
             (TokenKind.WORD.name, r"[A-Za-z_][A-Za-z0-9_]*"),
-            (TokenKind.MARK.name, r"\^\^|&&|\|\||!=|<=|>=|<<|>>|."),
+            (TokenKind.MARK.name, r"\^\^|&&|\|\||!=|<=|>=|<<|>>|\{\||\|\}|."),
         )
     ),
     re.DOTALL,
 )
 # SHORT is a string in single quotation marks: the regular expression needs another name for its group.
 _KINDS = {**{kind.name: kind for kind in TokenKind}, "SHORT": TokenKind.STRING}
-_PAIRS = {"(": ")", "[": "]", "{": "}"}
+_PAIRS = {"(": ")", "[": "]", "{": "}", "{|": "|}"}
 # Tokens behind which `<` is an operator: an IRI cannot follow an operand.
 _OPERANDS = (TokenKind.VAR, TokenKind.NUMBER, TokenKind.STRING, TokenKind.LANG)
 

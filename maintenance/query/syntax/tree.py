@@ -304,6 +304,12 @@ class TriplePattern(Element):
         return tuple(expansion.triples)
 
     @property
+    def of_terms(self) -> bool:
+        """True if it says no more than triples of variables, names and literals: no path, triple term or annotation."""
+        parts = (Path, Quoted)
+        return bool(self.triples) and not any(isinstance(term, parts) for triple in self.triples for term in triple)
+
+    @property
     def alone(self) -> bool:
         """True if it shares neither subject nor predicate with another pattern."""
         return len(self.items) == self.stop - self.first and not self.source.items[self.stop].is_mark(";", ",")

@@ -30,6 +30,8 @@ class SentenceExpansion:
     def node(self, first: int, stop: int) -> Position:
         """Return the term that stands for a node, whose own triples are added."""
         token = self.source.items[first]
+        if node_end(self.source.tokens, first, stop) < stop:  # an annotation follows, which says more than one triple
+            return Quoted(*self.source.in_full(first, stop, " "))
         if token.is_mark("["):
             name = _node_name(token)
             self.properties(name, first + 1, stop - 1)
@@ -105,7 +107,7 @@ def statements(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[Span, Sp
 
 def _objects(tokens: Tokens, first: int, stop: int) -> Iterator[Span]:
     while first < stop:
-        end = node_end(tokens, first, stop)
+        end = annotation_end(tokens, node_end(tokens, first, stop), stop)
         yield first, end
         if end >= stop or not tokens.items[end].is_mark(","):
             return
@@ -126,7 +128,20 @@ def node_end(tokens: Tokens, first: int, stop: int) -> int:
         if items[end].is_mark("^^"):
             return min(end + 2, stop)
         return end + (items[end].kind is TokenKind.LANG)
-    return end + (items[first].is_mark("+", "-") and items[end].kind is TokenKind.NUMBER)
+    return end
+
+
+def annotation_end(tokens: Tokens, first: int, stop: int) -> int:
+    """Return the end of the reifiers and annotations behind an object: `~ ?r`, `{| :said ?when |}`."""
+    items = tokens.items
+    while first < stop and items[first].is_mark("~", "{|"):
+        if items[first].is_mark("{|"):
+            first = tokens.closing[first] + 1
+            continue
+        first += 1
+        if first < stop and not items[first].is_mark("~", "{|", ",", ";", "."):
+            first += 1
+    return first
 
 
 def _quoted_end(tokens: Tokens, first: int, stop: int) -> int:
