@@ -35,7 +35,7 @@ def experiment(runs: int) -> Experiment:
     budgets = list(range(1, SETTINGS + 1)) if runs >= SETTINGS else [1]
     workload = {"sns": 10, "srs": 10, "edges": 40}
     return resolve(
-        {"workload": workload, "policies": "gain", "evaluations": 10, "budget": budgets}
+        {"workload": workload, "policies": "gain", "evaluations": 10, "sweep": {"budget": budgets}}
         | {"seeds": max(1, runs // len(budgets)), "bound": "never", "baselines": False}
     )
 

@@ -69,9 +69,10 @@ def _kind(field: "FieldInfo") -> Any:
     if get_origin(field.annotation) is not list:
         members = get_args(field.annotation) or members  # the members of a union, as in `float | None`
     first, *others = members
-    bare, *metadata = first, *field.metadata
+    bare, metadata = first, field.metadata
     if get_origin(first) is Annotated:
-        bare, *metadata = get_args(first)
+        bare, *inner = get_args(first)
+        metadata = [*inner, *metadata]
     kind: Any = str
     if bare in PLAIN and not any(isinstance(each, BeforeValidator) for each in metadata):
         kind = bare

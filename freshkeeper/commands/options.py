@@ -8,8 +8,12 @@ from freshkeeper.maintenance.base import durations
 from freshkeeper.maintenance.base.durations import to_ms
 from freshkeeper.maintenance.base.errors import ConfigError
 
+SWEEP_HELP = 'vary any key: a list (budget=5,10) or a range (workload.edges="250..4000 times 2")'
+FIXED_KEYS = ("policies", "trace", "seeds")
+"""Keys whose commas or dots do not declare a grid."""
 
-def assignments(written: list[str] | None) -> dict[str, Any]:
+
+def assignments(written: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """Parse `--set key=value`; values are YAML."""
     import yaml
 
@@ -17,22 +21,35 @@ def assignments(written: list[str] | None) -> dict[str, Any]:
     for each in written or []:
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {each}: write it as key=value, for example --set workload.edges=500")
+            raise ConfigError(f"{option} {each}: write it as key=value, for example {option} workload.edges=500")
         try:
             found[key.strip()] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise ConfigError(
-                f"--set {each}: {value!r} is no value; quote it or write a number, a word or [a, b]"
+                f"{option} {each}: {value!r} is no value; quote it or write a number, a word or [a, b]"
             ) from None
     return found
 
 
-def changed(given: Mapping[str, Any], written: list[str] | None) -> dict[str, Any]:
-    """Merge keys given by options and by `--set`; raise ConfigError for a key given twice."""
-    changes = assignments(written)
+def changed(given: Mapping[str, Any], written: list[str] | None, sweep: list[str] | None = None) -> dict[str, Any]:
+    """Merge keys given by options, by `--set` and by `--sweep`; raise ConfigError for a key given twice.
+
+    `--budget 5,10` is short for `--sweep budget=5,10`.
+    """
+    changes, grid = assignments(written), assignments(sweep, "--sweep")
+    fixed = dict(given)
+    for key, value in given.items():
+        if isinstance(value, str) and key not in FIXED_KEYS and ("," in value or ".." in value):
+            if key in grid:
+                raise ConfigError(f"{key} is given twice, by an option and by --sweep; leave one of them out")
+            grid[key] = fixed.pop(key)
     if twice := given.keys() & changes:
         raise ConfigError(f"{min(twice)} is given twice, by an option and by --set; leave one of them out")
-    return {**changes, **given}
+    if grid:
+        if "sweep" in changes:
+            raise ConfigError("sweep is given twice, by an option and by --set; leave one of them out")
+        changes["sweep"] = grid
+    return {**changes, **fixed}
 
 
 def duration(name: str, written: str, read: Callable[[str], int] = to_ms) -> int | None:

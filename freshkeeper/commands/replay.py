@@ -7,7 +7,7 @@ import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free, unbudgeted
 from freshkeeper.commands.model_options import given_keys
-from freshkeeper.commands.options import changed
+from freshkeeper.commands.options import SWEEP_HELP, changed
 from freshkeeper.commands.screen import say
 from freshkeeper.maintenance.base.errors import ConfigError
 
@@ -19,6 +19,7 @@ def replay(
     source: Annotated[Path, typer.Argument(help="a run directory, a recorded journal, or a trace")],
     setting: Annotated[str, typer.Option(help="which setting of a journal; a query's are its sources")] = "",
     change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
+    sweep: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
     target: Annotated[float | None, typer.Option(help="say which budget is enough for so much freshness")] = None,
     **options: Any,
 ) -> None:
@@ -36,7 +37,9 @@ def replay(
         raise ConfigError(f"--target {target:g}: it must be a freshness above 0 and below 1")
     chosen = Chosen.of(options)
     place = chosen.out or free(f"{source.resolve().name}-replay")
-    changes = changed(given_keys(ctx, Experiment, options), change) | ({} if target is None else {"target": target})
+    changes = changed(given_keys(ctx, Experiment, options), change, sweep)
+    if target is not None:
+        changes["target"] = target
     if place.exists() and not chosen.resume:
         raise ConfigError(f"{place} is there already; go on with it (--resume) or name another directory (--out)")
     found = replay_of(source, changes, place.with_name(f"{place.name}-trace"), setting)

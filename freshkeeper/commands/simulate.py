@@ -9,7 +9,7 @@ import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free
 from freshkeeper.commands.model_options import given_keys
-from freshkeeper.commands.options import assignments, changed
+from freshkeeper.commands.options import SWEEP_HELP, assignments, changed
 from freshkeeper.commands.screen import complain, say
 from freshkeeper.maintenance.base.errors import ConfigError
 
@@ -27,6 +27,7 @@ def simulate(
         typer.Argument(help="a YAML config, or a name of `config list`; default: the settings of Planning Ahead"),
     ] = None,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
+    sweep: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
     **options: Any,
 ) -> None:
     """Run policies × settings × seeds against a workload or a trace; write a run directory and a page.
@@ -39,7 +40,7 @@ def simulate(
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
     given, chosen = given_keys(ctx, Experiment, options), Chosen.of(options)
-    changes = changed(given, change)
+    changes = changed(given, change, sweep)
     if config:
         file = file_or_config(config)
         if file.exists() and kind_of(read_yaml(file)) == "following":

@@ -40,8 +40,7 @@ def generate(
     from freshkeeper.simulator.trace.workload import generate as draw
 
     written = {f"workload.{key.removeprefix('workload.')}": value for key, value in assignments(change).items()}
-    changes = {"sweep": {}, **written}  # what a config varies is nothing to a single draw
-    experiment = configs.load(config, changes) if config else configs.resolve({}, changes)
+    experiment = configs.load(config, written) if config else configs.resolve({}, written)
     trace = draw(experiment.workload, seed)
     write_trace(trace, out, form, overwrite)
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -22,17 +22,17 @@ PLAINER = {
 """Plain words for messages in pydantic's own terms."""
 
 
-def validated(model: type[Model], plain: object, where: str = "", grids: Collection[str] = ()) -> Model:
+def validated(model: type[Model], plain: object, where: str = "") -> Model:
     """Return a model of keys and values; raise ConfigError, whose message begins with `where`."""
     try:
         return model.model_validate(plain)
     except ValidationError as error:
-        raise ConfigError(where + explained(error, model, grids)) from None
+        raise ConfigError(where + explained(error, model)) from None
 
 
-def explained(error: ValidationError, model: type[BaseModel], grids: Collection[str] = ()) -> str:
-    """Return the first mistake in words; values of the keys in `grids` are not numbered."""
-    places = [_place(each["loc"], grids, each["type"] == "extra_forbidden") for each in error.errors()]
+def explained(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return the first mistake in words."""
+    places = [_place(each["loc"], each["type"] == "extra_forbidden") for each in error.errors()]
     alike = [n for n, place in enumerate(places) if place[: len(places[0])] == places[0]]
     best = max(alike, key=lambda n: len(error.errors()[n]["loc"]))  # of several kinds, the one that fits best
     place, found = places[best], error.errors()[best]
@@ -50,11 +50,10 @@ def explained(error: ValidationError, model: type[BaseModel], grids: Collection[
     return ": ".join(filter(None, [where, said])) + ("" if hidden else f", not {found['input']!r}")
 
 
-def _place(loc: Sequence[int | str], grids: Collection[str], unknown: bool) -> list[str]:
+def _place(loc: Sequence[int | str], unknown: bool) -> list[str]:
     """Return the location of a mistake as the file has it; an `unknown` key is its last part."""
-    numbered = loc[0] not in grids if loc else True
     told = loc[:-1] if unknown else loc
-    found = [str(part) for part in told if (numbered if isinstance(part, int) else not TAG.fullmatch(part))]
+    found = [str(part) for part in told if isinstance(part, int) or not TAG.fullmatch(part)]
     return [*found, str(loc[-1])] if unknown else found
 
 

@@ -126,7 +126,7 @@ def _facts(answer: BudgetAnswer) -> list[str]:
         f"{answer.arrivals:,} arrivals of {answer.keys:,} keys",
         f"window {duration(experiment.window)}, step {duration(experiment.step)}",
         f"{answer.evaluations:,} evaluations",
-        f"{experiment.knowledge[0].value} knowledge of changes",
+        f"{experiment.knowledge.value} knowledge of changes",
     ]
 
 

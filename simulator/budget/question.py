@@ -19,7 +19,7 @@ ASSUMED: Mapping[str, Any] = {"knowledge": Knowledge.LEARNED.value, "start": "co
 
 @dataclass(frozen=True)
 class Question:
-    """A question about budgets; `experiment` has one case, one level of knowledge and one bank."""
+    """A question about budgets; `experiment` has one setting."""
 
     experiment: Experiment
     target: float
@@ -34,9 +34,8 @@ class Question:
             raise ConfigError(f"the price of a request is {self.price:g}; it must be 0 or more")
         if self.per not in PERIODS:
             raise ConfigError(f"--per {self.per}: it must be one of {', '.join(PERIODS)}")
-        several = [key for key in ("case", "knowledge", "bank") if len(getattr(self.experiment, key)) > 1]
-        if several or self.experiment.sweep:
-            what = several[0] if several else min(self.experiment.sweep)
+        if self.experiment.sweep:
+            what = min(self.experiment.sweep)
             raise ConfigError(f"{what} has several values; a budget is asked for one of them: give it one, with --set")
         if not self.policies:
             raise ConfigError("name a policy that heeds a budget (--policy): the ones that do not are compared anyway")
@@ -58,7 +57,7 @@ class Question:
 
     def with_budget(self, policy: PolicySettings, budget: float) -> Experiment:
         """Return the experiment that tries one budget with one policy."""
-        return self.experiment.model_copy(update={"budget": [budget], "policies": [policy], "bound": "never"})
+        return self.experiment.model_copy(update={"budget": budget, "policies": [policy], "bound": "never"})
 
 
 def assumed(place: Path, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def limits(answer: BudgetAnswer) -> list[str]:
     )
     if chosen.remote.instantaneous:
         told.append("The source answers at once and never fails here; a slow or failing one needs a larger budget.")
-    if not chosen.bank[0]:
+    if not chosen.bank:
         told.append(
             "A policy has γ at every evaluation and saves nothing (--bank); a cache without a budget asks in bursts as "
             "it likes, which is worth most where many keys are new."

@@ -34,7 +34,7 @@ from freshkeeper.simulator.experiment.run_parts import (
     read_parts,
     recorded_trace,
 )
-from freshkeeper.simulator.experiment.run_tables import RunTables, plain, policies_of
+from freshkeeper.simulator.experiment.run_tables import RunTables, policies_of
 from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 Progress = Callable[[RunPart, int, int], None]
@@ -193,7 +193,7 @@ def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
         about = _begun(out)
-        if about.config != mask_secrets_in(plain(experiment)):
+        if about.config != mask_secrets_in(experiment.plain):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
         if about.complete:
             shutil.rmtree(out / "parts", ignore_errors=True)

@@ -1,21 +1,25 @@
 """The config of an experiment: one validated model behind the YAML files in configs/ and the options of `simulate`.
 
-Every key has a default, 002's own where 002 says one. A list where one value is expected means a grid; `sweep` does the
-same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
+Every key has a default, 002's own where 002 says one. A grid is declared under `sweep`: dotted keys (`workload.edges`),
+each with a list of values or a range. Unknown keys are errors that suggest the near match.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from freshkeeper.maintenance.base.closure import Closure
-from freshkeeper.maintenance.base.durations import as_ms
+from freshkeeper.maintenance.base.durations import as_ms, to_ms, to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.field_types import Amount
 from freshkeeper.maintenance.base.reference import option
 from freshkeeper.maintenance.base.reference import reference as written
 from freshkeeper.maintenance.base.shipped_configs import file_or_config
@@ -29,24 +33,78 @@ from freshkeeper.policies.registry import make, parse, split
 from freshkeeper.simulator.trace.workload import Workload
 from freshkeeper.simulator.world.world import RemoteSettings
 
+GRID_KEYS = ("case", "knowledge", "budget", "bank")
+"""Swept keys that have columns of their own in every table, in the order in which the command line sweeps them."""
+NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target", "baselines")
+"""Keys with one value for the whole experiment."""
+MAX_SEEDS = 100_000
+MAX_SWEPT_VALUES = 10_000
+"""Values of one range: more are a mistake in its step."""
+NUMBER = r"-?\d+(?:\.\d+)?"
+RANGE = re.compile(rf"\s*({NUMBER})(\w*)\s*\.\.\s*({NUMBER})(\w*)\s*(?:(by|times)\s+({NUMBER})(\w*))?\s*")
 
-def _listed(value: object) -> object:
-    """Split a grid of several values with commas."""
-    if isinstance(value, list | tuple):
+
+def swept_values(value: object) -> object:
+    """Return the values of a swept key: `[5, 10]`, the text `5,10`, or a range.
+
+    Ranges are `5..30 by 5`, `1..64 times 2` and `1h..4h by 1h`; `1..5` alone counts by 1, and both ends are included.
+    What is no list and no such text is returned unchanged, for the model to refuse.
+    """
+    if isinstance(value, str) and ("," in value or RANGE.fullmatch(value)):
+        value = [yaml.safe_load(part) for part in value.split(",")]
+    if not isinstance(value, list | tuple):
         return value
-    if isinstance(value, str):
-        return value.split(",")
-    return [value]
+    found: list[object] = []
+    for item in value:
+        match = RANGE.fullmatch(item) if isinstance(item, str) else None
+        found += [item] if match is None else _range_values(match)
+    return found
+
+
+def _range_values(match: re.Match[str]) -> list[object]:
+    """Return the numbers or durations of a range."""
+    first, first_unit, last, last_unit, how, step, step_unit = match.groups(default="")
+    timed = bool(first_unit or last_unit)
+    low, high, change = float(first), float(last), float(step or 1)
+    if timed:
+        low, high = float(to_ms(first + first_unit)), float(to_ms(last + last_unit))
+    if timed and how != "times":
+        change = float(to_ms(step + step_unit))
+    elif step_unit:
+        raise ValueError(f"{match.string}: {step}{step_unit} has a unit that the ends lack")
+    forward = change > 1 and low > 0 if how == "times" else change > 0
+    if not forward or low > high:
+        raise ValueError(f"{match.string} is no range; write it as 5..30 by 5, or 1..64 times 2")
+    values: list[object] = []
+    n, at = 0, low
+    # Rounding errors must not lose the end: 0.1..0.3 by 0.1 has three values.
+    while at <= high * (1 + 1e-9):
+        number = round(at, 10)
+        if timed:
+            values.append(to_unit(round(number)))
+        else:
+            values.append(int(number) if number.is_integer() else number)
+        n += 1
+        at = low + n * change
+        if how == "times":
+            at = low * change**n
+        if n > MAX_SWEPT_VALUES:
+            raise ValueError(f"{match.string} has more than {MAX_SWEPT_VALUES:,} values; give it a larger step")
+    return values
+
+
+def _one_value(value: object, key: ValidationInfo) -> object:
+    """Refuse a list of values, which once declared a grid."""
+    if isinstance(value, list | tuple) or (isinstance(value, str) and "," in value):
+        listed = str(value).strip("[]()")
+        raise ValueError(f"it takes one value; a grid is declared as sweep: {{{key.field_name}: [{listed}]}}")
+    return value
 
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Grid = BeforeValidator(_listed)
-GRID_KEYS = ("case", "knowledge", "budget", "bank")
-NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target", "baselines")
-"""Keys with one value for the whole experiment."""
-MOST_SEEDS = 100_000
+OneValue = BeforeValidator(_one_value)
+SweptValues = Annotated[list[Any], BeforeValidator(swept_values)]
 
 
 class PolicySettings(BaseModel):
@@ -117,23 +175,19 @@ class Experiment(BaseModel):
     warm_up: float = Field(
         default=0.1, ge=0, lt=1, description="the share of evaluations at the beginning that do not count"
     )
-    case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
-    knowledge: Annotated[list[Knowledge], Grid] = Field(
-        default=[Knowledge.EXACT],
-        min_length=1,
-        description="exact, published, rates (the true mean rates alone), learned, or several",
+    case: Annotated[Case, OneValue] = Field(
+        default=Case.BGP, description="bgp, or aggregate", json_schema_extra=option("case", "A,B")
     )
-    budget: Annotated[list[Amount], Grid] = Field(
-        default=[10.0],
-        min_length=1,
-        description="γ, cost units per evaluation",
-        json_schema_extra=option("budget", "5,10"),
+    knowledge: Annotated[Knowledge, OneValue] = Field(
+        default=Knowledge.EXACT,
+        description="exact, published, rates (the true mean rates alone), or learned",
+        json_schema_extra=option("knowledge", "A,B"),
     )
-    bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
-        default=[0.0],
-        min_length=1,
-        description="capacity of the bank; window: γ·ω/β",
-        json_schema_extra=option("bank", "N"),
+    budget: Annotated[Amount, OneValue] = Field(
+        default=10.0, description="γ, cost units per evaluation", json_schema_extra=option("budget", "5,10")
+    )
+    bank: Annotated[Amount | Literal["window"], OneValue] = Field(
+        default=0.0, description="capacity of the bank; window: γ·ω/β", json_schema_extra=option("bank", "N")
     )
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
@@ -151,7 +205,11 @@ class Experiment(BaseModel):
         description="caches without a budget as baselines: TTLs with the requests γ pays for, no cache, fetch once",
     )
     answers: bool = Field(default=False, description="write every answer, for the analysis; needs much space")
-    sweep: dict[str, list[Any]] = Field(default={}, description="keys to vary, each with its values")
+    sweep: dict[str, SweptValues] = Field(
+        default={},
+        description="the grid: keys to vary, dotted, each with a list of values or a range: "
+        "{budget: [5, 10, 20..60 by 20], workload.edges: 250..4000 times 2}",
+    )
     target: float | None = Field(
         default=None, gt=0, lt=1, description="the target freshness for which the report names a budget"
     )
@@ -176,21 +234,34 @@ class Experiment(BaseModel):
             if titles.count(title) > 1:
                 raise ValueError(f"two policies are called {title!r}; give one of them another label")
         many = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
-        if not 1 <= many <= MOST_SEEDS or len(set(self.seed_list)) < many:
+        if not 1 <= many <= MAX_SEEDS or len(set(self.seed_list)) < many:
             raise ValueError(
-                f"seeds must be a number from 1 to {MOST_SEEDS:,}, or a list of different seeds, not {self.seeds}"
+                f"seeds must be a number from 1 to {MAX_SEEDS:,}, or a list of different seeds, not {self.seeds}"
             )
         if self.trace is not None and "workload" in self.model_fields_set:
             raise ValueError("give a workload or a trace, not both")
         for key, values in self.sweep.items():
             if not values or key in NOT_SWEPT:
                 raise ValueError(f"sweep: {key} " + ("has no values" if not values else "is one for all settings"))
+            if key in self.model_fields_set:
+                raise ValueError(f"{key} and sweep.{key} are both given; leave one of them out")
         return self
 
     @property
     def spark_settings(self) -> dict[str, str]:
         """Settings of Spark under their whole names, however they are nested."""
         return {f"spark.{key}": _word(part) for key, part in flat(self.spark)}
+
+    @property
+    def rule(self) -> BudgetRule:
+        """Return the rule of a ledger, in which a bank of `window` holds the budget of one window."""
+        windows = -(-self.window // self.step)
+        return BudgetRule.of(self.budget, self.budget * windows if self.bank == "window" else self.bank)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The experiment as plain data from which it can be made again, without where it runs."""
+        return self.model_dump(mode="json", exclude={"spark", *(key for key in self.sweep if "." not in key)})
 
     @property
     def seed_list(self) -> list[int]:
@@ -200,20 +271,35 @@ class Experiment(BaseModel):
 
 @dataclass(frozen=True)
 class GridSetting:
-    """A point of the grid: the experiment with all lists resolved."""
+    """A point of the grid: the experiment with one value of each swept key."""
 
-    name: str
     varied: dict[str, Any]
     experiment: Experiment
-    case: Case
-    knowledge: Knowledge
-    rule: BudgetRule
+
+    @cached_property
+    def name(self) -> str:
+        """The name in tables: swept keys and values."""
+        return _setting_name(self.varied) or "default"
 
     @property
     def sweep_name(self) -> str:
         """The name without the keys that have columns of their own in every table."""
-        rest = {key: value for key, value in self.varied.items() if key not in GRID_KEYS}
-        return _setting_name(rest) if rest else ""
+        return _setting_name({key: value for key, value in self.varied.items() if key not in GRID_KEYS})
+
+    @property
+    def case(self) -> Case:
+        """The case of the answers."""
+        return self.experiment.case
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The level of knowledge."""
+        return self.experiment.knowledge
+
+    @cached_property
+    def rule(self) -> BudgetRule:
+        """The rule of the ledger of every run."""
+        return self.experiment.rule
 
     def window(self, t0: int) -> WindowSpec:
         """Return the window, which begins with the first arrival."""
@@ -222,45 +308,37 @@ class GridSetting:
 
 
 def settings_of(experiment: Experiment) -> list[GridSetting]:
-    """Return the whole grid: swept keys, cases, knowledge levels, budgets and banks."""
-    found: list[GridSetting] = []
-    for varied, point in _sweep_points(experiment):
-        for case, knowledge, budget, bank in product(point.case, point.knowledge, point.budget, point.bank):
-            span = -(-point.window // point.step)
-            rule = BudgetRule.of(budget, budget * span if bank == "window" else bank)
-            grid: dict[str, tuple[list[Any], Any]] = {
-                "case": (point.case, case.value),
-                "knowledge": (point.knowledge, knowledge.value),
-                "budget": (point.budget, budget),
-                "bank": (point.bank, bank),
-            }
-            listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
-            whole = {**varied, **listed}
-            found.append(
-                GridSetting(
-                    name=_setting_name(whole), varied=whole, experiment=point, case=case, knowledge=knowledge, rule=rule
-                )
-            )
-    names = [setting.name for setting in found]
-    if doubled := next((name for name in names if names.count(name) > 1), ""):
-        raise ConfigError(f"two settings are called {doubled!r}; every value of a list or a sweep must differ")
+    """Return the whole grid, the last swept key fastest."""
+    if not experiment.sweep:
+        return [GridSetting({}, experiment)]
+    plain = experiment.model_dump(mode="json", exclude={"sweep"}, exclude_unset=True)
+    found = []
+    for values in product(*experiment.sweep.values()):
+        varied = dict(zip(experiment.sweep, values, strict=True))
+        found.append(GridSetting(varied, resolve(plain, varied)))
+    seen: set[str] = set()
+    for setting in found:
+        if setting.name in seen:
+            raise ConfigError(f"two settings are called {setting.name!r}; every value of a sweep must differ")
+        seen.add(setting.name)
     return found
 
 
-def _sweep_points(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]]:
-    keys = list(experiment.sweep)
-    plain = experiment.model_dump(mode="json", exclude={"sweep"}, exclude_unset=True)
-    for values in product(*experiment.sweep.values()):
-        changed = dict(zip(keys, values, strict=True))
-        yield changed, resolve(plain, changed) if changed else experiment
-
-
 def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
-    """Validate plain data as an experiment, with some dotted keys changed; a trace replaces a workload."""
-    plain = deepcopy(dict(data))
-    if changes and changes.get("trace"):
+    """Validate plain data as an experiment, with some dotted keys changed.
+
+    A key that is given one value is no longer swept, and one that is swept has no other value; the other keys of a
+    sweep stay. A trace replaces a workload.
+    """
+    plain, fixed = deepcopy(dict(data)), dict(changes or {})
+    added = fixed.pop("sweep", {})
+    if fixed.get("trace"):
         plain.pop("workload", None)
-    for key, value in (changes or {}).items():
+    grid = plain.get("sweep") or {}
+    if isinstance(grid, dict) and isinstance(added, dict):
+        grid = {key: values for key, values in grid.items() if key not in fixed} | added
+        plain = {key: value for key, value in plain.items() if key not in added} | {"sweep": grid}
+    for key, value in fixed.items():
         *path, last = key.split(".")
         place = plain
         for part in path:
@@ -268,11 +346,10 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
             if not isinstance(place, dict):
                 raise ConfigError(f"{key}: {part} has no keys of its own")
         place[last] = value
-    swept = plain.get("sweep")
-    for key, other in product(changes or {}, swept if isinstance(swept, dict) else {}):
+    for key, other in product(fixed, grid if isinstance(grid, dict) else {}):
         if f"{key}.".startswith(f"{other}."):  # it would have the swept values alone
             raise ConfigError(f"{key} and sweep.{other} are both given; leave one of them out")
-    return validated(Experiment, plain, grids=GRID_KEYS)
+    return validated(Experiment, plain)
 
 
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
@@ -306,7 +383,7 @@ def _resolve_traces(keys: object, place: Path) -> None:
 
 
 def _setting_name(varied: dict[str, Any]) -> str:
-    return ",".join(f"{key.split('.')[-1]}={_word(value)}" for key, value in varied.items()) or "default"
+    return ",".join(f"{key.split('.')[-1]}={_word(value)}" for key, value in varied.items())
 
 
 def _word(value: Any) -> str:
@@ -321,7 +398,7 @@ def _word(value: Any) -> str:
 
 HEAD = """\
 Every key of an experiment with its default, which is 002's own where 002 says one.
-A list where one value is expected means a grid; `sweep` varies any key, dotted.
+`sweep` declares a grid: any key, dotted, with a list of values or a range.
 Try: freshkeeper simulate configs/reference.yaml"""
 
 

@@ -81,9 +81,6 @@ def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
         if not Path(config["trace"]).is_dir():
             raise InputError(f"{place} was made of the trace {config['trace']}, which is not there; name it instead")
     plain = resolve(config).model_dump(mode="json", exclude_defaults=True)
-    swept = {key: values for key, values in plain.pop("sweep", {}).items() if key not in changes}
-    if swept:
-        plain["sweep"] = swept
     return resolve(plain, changes)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -62,7 +61,7 @@ class RunTables:
             complete=len(parts) == len(self.todo),
             finished=len(parts),
             runs=len(self.todo),
-            config=plain(self.experiment),
+            config=self.experiment.plain,
             seeds=self.experiment.seed_list,
             settings={setting.name: _described(setting) for setting in self.settings},
             policies={title: _declared(policy) for title, policy in policies_of(self.settings).items()},
@@ -168,9 +167,3 @@ def _declared(policy: PolicySettings) -> Contender:
         name=policy.name, settings=policy.settings, keeps_budget=made.keeps_budget, is_bound=made.is_bound,
         budgeted=getattr(made, "budgeted", True),
     )  # fmt: skip
-
-
-def plain(experiment: Experiment) -> dict[str, Any]:
-    """Return the experiment as plain data, without where it ran."""
-    plain: dict[str, Any] = experiment.model_dump(mode="json", exclude={"spark"})
-    return plain

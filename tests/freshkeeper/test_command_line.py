@@ -193,9 +193,18 @@ MISTAKES = {
         "budget is given twice, by an option and by --set; leave one of them out",
     ),
     "a budget that is swept": (
-        ["--budget", "1,2", "--set", "sweep={budget: [5, 10]}"],
+        ["--budget", "1", "--sweep", "budget=5,10"],
         "budget and sweep.budget are both given; leave one of them out",
     ),
+    "a budget that is swept twice": (
+        ["--budget", "1,2", "--sweep", "budget=5,10"],
+        "budget is given twice, by an option and by --sweep; leave one of them out",
+    ),
+    "a list that is no grid": (
+        ["--set", "budget=[1, 2]"],
+        "budget: it takes one value; a grid is declared as sweep: {budget: [1, 2]}",
+    ),
+    "a sweep without a key": (["--sweep", "5,10"], "--sweep 5,10: write it as key=value"),
     "no rate limit": (
         ["--set", "remote.requests_per_second=.inf"],
         "remote.requests_per_second: it must be a finite number, not inf",

@@ -16,7 +16,13 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("notebook") / "run"
-    keys = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 2, "budget": [3, 5], "policies": "lru,ibm"}
+    keys = {
+        "workload": {"edges": 200},
+        "evaluations": 12,
+        "seeds": 2,
+        "sweep": {"budget": [3, 5]},
+        "policies": "lru,ibm",
+    }
     simulate(resolve(keys), place)
     return place
 

@@ -48,8 +48,8 @@ SETTINGS = enriched.SETTINGS | {
     "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "8", "spark.ui.liveUpdate.period": "0",
 }  # fmt: skip
 EXPERIMENT = {
-    "workload": {"sns": 12, "srs": 10, "edges": 40}, "policies": "random,gain", "budget": [2, 3], "evaluations": 12,
-    "seeds": 6, "answers": True, "bound": "never",
+    "workload": {"sns": 12, "srs": 10, "edges": 40}, "policies": "random,gain", "sweep": {"budget": [2, 3]},
+    "evaluations": 12, "seeds": 6, "answers": True, "bound": "never",
 }  # fmt: skip
 POLICY = ApartGain(expect=False, windows=1)
 KEPT = 2

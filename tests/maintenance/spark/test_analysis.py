@@ -26,9 +26,12 @@ pytestmark = pytest.mark.filterwarnings("default")
 SIMULATED: dict[str, Any] = {
     "workload": {"sns": 12, "srs": 10, "edges": 40},
     "policies": ["random", "sbm", {"name": "fba", "literal": True}],
-    "case": ["bgp", "aggregate"],
-    "knowledge": ["exact", "learned"],
-    "sweep": {"start": ["warm", "cold"], "remote.latency_ms": [0, 300]},
+    "sweep": {
+        "start": ["warm", "cold"],
+        "remote.latency_ms": [0, 300],
+        "case": ["bgp", "aggregate"],
+        "knowledge": ["exact", "learned"],
+    },
     "budget": 3,
     "evaluations": 12,
     "seeds": 2,

@@ -21,9 +21,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SIMULATED = {
     "workload": {"sns": 12, "srs": 10, "edges": 40},
     "policies": ["lru", "gain"],
-    "case": ["bgp", "aggregate"],
-    "knowledge": ["exact", "learned"],
-    "sweep": {"start": ["warm", "cold"], "remote.latency_ms": [0, 300]},
+    "sweep": {
+        "start": ["warm", "cold"],
+        "remote.latency_ms": [0, 300],
+        "case": ["bgp", "aggregate"],
+        "knowledge": ["exact", "learned"],
+    },
     "budget": 3,
     "evaluations": 12,
     "seeds": 2,

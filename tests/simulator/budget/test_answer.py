@@ -133,7 +133,7 @@ def test_policies_that_heed_no_budget_are_no_question_of_theirs() -> None:
     with pytest.raises(ConfigError, match="heeds a budget"):
         Question(resolve({"policies": "ttl,unlimited"}), 0.9)
     with pytest.raises(ConfigError, match="knowledge has several values"):
-        Question(resolve({"knowledge": "exact,learned"}), 0.9)
+        Question(resolve({"sweep": {"knowledge": ["exact", "learned"]}}), 0.9)
 
 
 def test_where_a_ttl_cache_is_cheaper_the_sentence_says_so(answered: BudgetAnswer) -> None:

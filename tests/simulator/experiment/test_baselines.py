@@ -28,13 +28,13 @@ TIMINGS = {"decide_us", "fetch_ms", "latency_ms"}
 
 def run(place: Path, **keys: object) -> Path:
     chosen = {"workload": SMALL, "evaluations": 40, "seeds": 3, "budget": 3, "policies": "lru,ibm", "bound": "always"}
-    simulate(resolve(chosen | keys), place)
+    simulate(resolve(chosen, keys), place)
     return place
 
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(tmp_path_factory.mktemp("usual") / "run", budget=[2, 5])
+    return run(tmp_path_factory.mktemp("usual") / "run", sweep={"budget": [2, 5]})
 
 
 def of(place: Path, budget: float) -> dict[str, Baseline]:

@@ -32,7 +32,7 @@ STUDENT = {2: 12.706204736, 3: 4.30265272975, 4: 3.18244630528}
 
 
 def experiment(**keys: object) -> Experiment:
-    return resolve({"workload": SMALL, "evaluations": 20, "seeds": 3, "budget": 3, "policies": "lru,ibm"} | keys)
+    return resolve({"workload": SMALL, "evaluations": 20, "seeds": 3, "budget": 3, "policies": "lru,ibm"}, keys)
 
 
 def content(run: Path) -> dict[str, object]:
@@ -59,8 +59,7 @@ def rows_of(run: Path, name: str = "evaluations") -> list[dict[str, Any]]:
 ROUGH = {"latency_ms": 700, "latency_law": "lognormal", "failure_rate": 0.1, "deadline_ms": 1500}
 VARIED = experiment(
     policies=["random", "gain", {"name": "fba", "literal": True}],
-    knowledge=["exact", "learned"],
-    sweep={"workload.edges": [60, 120], "remote.latency_ms": [0, 700]},
+    sweep={"workload.edges": [60, 120], "remote.latency_ms": [0, 700], "knowledge": ["exact", "learned"]},
     remote=ROUGH,
     answers=True,
     seeds=[3, 1],
@@ -93,7 +92,7 @@ def test_while_it_goes_on_tables_and_page_are_of_what_is_finished_and_say_so(tmp
         assert f"{len(told)} of 4 runs so far" in page
         assert f"These are {len(told)} of 4 runs" in page
 
-    swept = experiment(budget=[2, 3], seeds=2, policies="lru")
+    swept = experiment(sweep={"budget": [2, 3]}, seeds=2, policies="lru")
     rows = simulate(swept, tmp_path / "run", interim=InterimResults(look, first_s=0, times=0))
     assert told == [(20 * n, n, True) for n in (1, 2, 3)]
     assert "so far" not in write_report(tmp_path / "run").read_text()
@@ -118,7 +117,7 @@ def test_what_there_is_so_far_is_put_together_in_a_twentieth_of_the_time() -> No
 
 def test_every_setting_gets_its_first_seed_before_any_gets_its_second(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    swept = experiment(budget=[2, 3], seeds=[7, 1], policies="lru")
+    swept = experiment(sweep={"budget": [2, 3]}, seeds=[7, 1], policies="lru")
     simulate(swept, tmp_path / "run", progress=lambda part, done, of: seen.append((part.seed, part.index)))
     assert seen == [(7, 0), (7, 1), (1, 0), (1, 1)]
     assert [(row["setting"], row["seed"]) for row in rows_of(tmp_path / "run")[::20]] == [
@@ -127,7 +126,7 @@ def test_every_setting_gets_its_first_seed_before_any_gets_its_second(tmp_path: 
 
 
 def test_a_grid_is_laid_out_once_and_not_for_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    swept = experiment(budget=list(range(1, 11)), seeds=3, policies="lru", evaluations=2, baselines=False)
+    swept = experiment(sweep={"budget": "1..10"}, seeds=3, policies="lru", evaluations=2, baselines=False)
     asked: list[Experiment] = []
 
     def counted(of: Experiment) -> list[GridSetting]:
@@ -339,7 +338,7 @@ def mean(values: list[float]) -> float:
 
 @pytest.mark.parametrize("case", ["bgp", "aggregate"])
 def test_the_summary_is_what_anybody_would_compute_from_the_evaluations(tmp_path: Path, case: str) -> None:
-    made = experiment(case=case, budget=[2, 5], policies="random,ibm,unlimited", warm_up=0.25)
+    made = experiment(case=case, sweep={"budget": [2, 5]}, policies="random,ibm,unlimited", warm_up=0.25)
     rows = simulate(made, tmp_path / "run")
     assert read_summary(tmp_path / "run" / "summary.csv") == rows
     assert [(row.setting, row.policy) for row in rows] == [
@@ -367,7 +366,7 @@ def test_the_summary_is_what_anybody_would_compute_from_the_evaluations(tmp_path
 @pytest.mark.slow
 def test_policies_and_settings_are_compared_in_pairs(tmp_path: Path) -> None:
     """The same seed means the same stream and the same changes for every policy, budget and level of knowledge."""
-    made = experiment(knowledge=["exact", "learned"], budget=[2, 5], policies="lru,ibm,unlimited")
+    made = experiment(sweep={"knowledge": ["exact", "learned"], "budget": [2, 5]}, policies="lru,ibm,unlimited")
     simulate(made, tmp_path / "run")
     seen: dict[tuple[int, int], set[tuple[float, int, int]]] = {}
     for row in rows_of(tmp_path / "run"):
@@ -394,7 +393,8 @@ HONEST: dict[str, list[object]] = {
 @pytest.mark.parametrize("interval", [[100, 3000], [1000, 9000]])
 def test_no_honest_policy_is_fresher_than_the_bound(tmp_path: Path, case: str, interval: list[int]) -> None:
     workload = {**SMALL, "change_interval_ms": interval, "edges": 60}
-    made = experiment(workload=workload, case=case, policies=HONEST[case], budget=[1, 2.5], bank=[0, "window"], seeds=2)
+    grid = {"budget": [1, 2.5], "bank": [0, "window"]}
+    made = experiment(workload=workload, case=case, policies=HONEST[case], sweep=grid, seeds=2)
     rows = simulate(made, tmp_path / "run")
     shares = {(row.setting, row.policy): row.share_of_bound for row in rows}
     assert len(rows) == 4 * len(HONEST[case])
@@ -429,7 +429,9 @@ def test_the_bound_is_left_out_with_a_reason(tmp_path: Path) -> None:
 
 def test_a_policy_runs_in_the_settings_that_it_handles(tmp_path: Path) -> None:
     made = experiment(
-        case=["bgp", "aggregate"], knowledge=["exact", "learned"], policies="gain,bundle,oracle,lru", seeds=1
+        sweep={"case": ["bgp", "aggregate"], "knowledge": ["exact", "learned"]},
+        policies="gain,bundle,oracle,lru",
+        seeds=1,
     )
     rows = simulate(made, tmp_path / "run")
     found: dict[tuple[str, str], list[str]] = {(row.case, row.knowledge): [] for row in rows}

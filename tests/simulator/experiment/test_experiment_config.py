@@ -7,7 +7,14 @@ import yaml
 
 from freshkeeper.maintenance.base.errors import ConfigError, UnknownPolicyError, UnknownSettingError
 from freshkeeper.simulator.experiment.experiment import runnable
-from freshkeeper.simulator.experiment.experiment_config import Experiment, load, reference, resolve, settings_of
+from freshkeeper.simulator.experiment.experiment_config import (
+    Experiment,
+    load,
+    reference,
+    resolve,
+    settings_of,
+    swept_values,
+)
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SHIPPED = sorted(
@@ -47,7 +54,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     workload = plain.workload
     assert (workload.sns, workload.srs, workload.edges) == (50, 50, 1000)
     assert (workload.change_interval_ms, workload.arrival_interval_ms) == ((100, 3000), (1000, 2000))
-    assert (plain.window, plain.step, plain.budget, plain.bank, plain.warm_up) == (4000, 1000, [10], [0], 0.1)
+    assert (plain.window, plain.step, plain.budget, plain.bank, plain.warm_up) == (4000, 1000, 10, 0, 0.1)
     assert [policy.title for policy in plain.policies] == ["random", "lru", "sbm", "ibm"]
 
 
@@ -55,15 +62,15 @@ def names(**keys: object) -> list[str]:
     return [setting.name for setting in settings_of(resolve(keys))]
 
 
-def test_a_grid_is_gone_through_in_order_sweeps_outermost() -> None:
+def test_a_grid_is_gone_through_in_its_order_the_last_key_fastest() -> None:
     assert names() == ["default"]
-    assert names(budget=[5, 10], bank=[0, "window"], case=["bgp", "aggregate"]) == [
+    assert names(sweep={"case": ["bgp", "aggregate"], "budget": [5, 10], "bank": [0, "window"]}) == [
         f"case={case},budget={budget},bank={bank}"
         for case in ("bgp", "aggregate")
         for budget in (5, 10)
         for bank in (0, "window")
     ]
-    assert names(sweep={"workload.edges": [500, 1000], "window": ["4s", "8s"]}, budget=[2.5, 3]) == [
+    assert names(sweep={"workload.edges": [500, 1000], "window": ["4s", "8s"], "budget": [2.5, 3]}) == [
         f"edges={edges},window={window},budget={budget}"
         for edges in (500, 1000)
         for window in ("4s", "8s")
@@ -90,21 +97,43 @@ def test_names_of_settings_are_readable_and_unique_whatever_is_swept() -> None:
 
 
 def test_a_swept_value_reaches_its_setting_and_no_other() -> None:
-    made = settings_of(resolve({"sweep": {"workload.edges": [5, 7], "remote.latency_ms": [0, 3.5]}, "budget": [1, 2]}))
+    made = settings_of(resolve({"sweep": {"workload.edges": [5, 7], "remote.latency_ms": [0, 3.5], "budget": [1, 2]}}))
     found = [(s.experiment.workload.edges, s.experiment.remote.latency_ms, float(s.rule.per_evaluation)) for s in made]
     assert found == [(edges, latency, budget) for edges in (5, 7) for latency in (0, 3.5) for budget in (1, 2)]
     assert [setting.varied for setting in made][1] == {"workload.edges": 5, "remote.latency_ms": 0, "budget": 2}
 
 
 def test_a_bank_of_a_window_holds_the_budget_of_one() -> None:
-    made = settings_of(resolve({"bank": ["window", 7], "budget": [2.5, 4], "window": "PT4S", "step": "1500ms"}))
+    grid = {"budget": [2.5, 4], "bank": ["window", 7]}
+    made = settings_of(resolve({"sweep": grid, "window": "PT4S", "step": "1500ms"}))
     assert [float(setting.rule.bank) for setting in made] == [7.5, 7, 12, 7]
 
 
-def test_one_value_and_a_list_of_one_are_the_same() -> None:
-    assert resolve({"budget": 5, "case": "bgp", "policies": "lru"}) == resolve(
-        {"budget": [5], "case": ["bgp"], "policies": [{"name": "lru"}]}
-    )
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("5,10", [5, 10]),
+        ("5..30 by 10", [5, 15, 25]),
+        ("1..64 times 4", [1, 4, 16, 64]),
+        ("0.1..0.3 by 0.1", [0.1, 0.2, 0.3]),
+        ("1..4", [1, 2, 3, 4]),
+        ([1, 2, "10..30 by 10"], [1, 2, 10, 20, 30]),
+        ("1h..3h by 1h", ["1h", "2h", "3h"]),
+        ("500ms..2s times 2", ["500ms", "1s", "2s"]),
+        ("exact, learned", ["exact", "learned"]),
+    ],
+)
+def test_a_sweep_takes_lists_and_ranges(written: object, values: list[object]) -> None:
+    assert swept_values(written) == values
+
+
+def test_a_grid_of_a_list_where_one_value_belongs_says_where_it_belongs_now() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^budget: it takes one value; a grid is declared as sweep: \{budget: \[5, 10\]\}$"
+    ):
+        resolve({"budget": [5, 10]})
+    with pytest.raises(ConfigError, match=r"sweep: \{knowledge: \[exact,learned\]\}"):
+        resolve({"knowledge": "exact,learned"})
 
 
 def test_durations_are_written_as_people_do() -> None:
@@ -115,8 +144,8 @@ def test_durations_are_written_as_people_do() -> None:
 def test_keys_are_changed_from_outside_and_a_trace_takes_the_place_of_a_workload(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("workload: {edges: 7, sns: 8}\nbudget: 3\n")
-    changed = load(file, {"workload.edges": 9, "budget": [1, 2]})
-    assert (changed.workload.edges, changed.workload.sns, changed.budget) == (9, 8, [1, 2])
+    changed = load(file, {"workload.edges": 9, "sweep": {"budget": [1, 2]}})
+    assert (changed.workload.edges, changed.workload.sns, changed.sweep) == (9, 8, {"budget": [1, 2]})
     assert load(file, {"trace": "somewhere"}).trace == Path("somewhere")
     file.write_text("trace: recorded\n")
     assert load(file).trace == tmp_path / "recorded"
@@ -124,12 +153,16 @@ def test_keys_are_changed_from_outside_and_a_trace_takes_the_place_of_a_workload
     assert [each.experiment.trace for each in settings_of(load(file))] == [tmp_path / "one", Path("/two")]
 
 
-def test_a_key_that_is_swept_cannot_be_changed_beside(tmp_path: Path) -> None:
+def test_a_key_is_swept_or_has_one_value(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("budget: 3\nsweep: {budget: [5, 10]}\n")
-    assert [float(each.rule.per_evaluation) for each in settings_of(load(file))] == [5, 10]
+    file.write_text("sweep: {budget: [5, 10], window: [4s, 8s]}\n")
+    assert load(file, {"budget": 3}).sweep == {"window": ["4s", "8s"]}
+    assert load(file, {"sweep": {"budget": "1..3"}}).sweep == {"budget": [1, 2, 3], "window": ["4s", "8s"]}
     with pytest.raises(ConfigError, match=r"budget and sweep\.budget are both given; leave one of them out"):
-        load(file, {"budget": [1, 2]})
+        load(file, {"budget": 3, "sweep": {"budget": [1, 2]}})
+    file.write_text("budget: 3\nsweep: {budget: [5, 10]}\n")
+    with pytest.raises(ConfigError, match=r"budget and sweep\.budget are both given; leave one of them out"):
+        load(file)
     with pytest.raises(ConfigError, match=r"workload\.edges and sweep\.workload are both given"):
         resolve({}, {"workload.edges": 5, "sweep": {"workload": [{"edges": 6}]}})
 
@@ -170,8 +203,22 @@ WRONG: dict[str, tuple[dict[object, object], str]] = {
         "workload: edges is 2600; 50 × 50 distinct edges are all that there are",
     ),
     "a negative budget": ({"budget": -5}, "budget: it must be greater than or equal to 0, not -5"),
-    "a negative budget among others": ({"budget": [5, -5]}, "budget: it must be greater than or equal to 0, not -5"),
-    "no budget": ({"budget": []}, "budget: it must have at least one value, not []"),
+    "a negative budget among others": (
+        {"sweep": {"budget": [5, -5]}},
+        "budget: it must be greater than or equal to 0, not -5",
+    ),
+    "a range that never ends": (
+        {"sweep": {"budget": "5..10 by 0"}},
+        "sweep.budget: 5..10 by 0 is no range; write it as 5..30 by 5, or 1..64 times 2",
+    ),
+    "a range backwards": (
+        {"sweep": {"budget": "10..5"}},
+        "sweep.budget: 10..5 is no range; write it as 5..30 by 5, or 1..64 times 2",
+    ),
+    "a range of too many": (
+        {"sweep": {"budget": "1..1000000"}},
+        "sweep.budget: 1..1000000 has more than 10,000 values; give it a larger step",
+    ),
     "a bank that is none": ({"bank": "swiss"}, "bank: it must be a valid number, not 'swiss'"),
     "a case that is none": ({"case": "bgq"}, "case: it must be 'bgp' or 'aggregate', not 'bgq'"),
     "a level that is none": (
@@ -224,8 +271,8 @@ WRONG: dict[str, tuple[dict[object, object], str]] = {
         "budget.more: budget has no keys of its own",
     ),
     "a setting twice": (
-        {"budget": [5, 5.0]},
-        "two settings are called 'budget=5'; every value of a list or a sweep must differ",
+        {"sweep": {"budget": [5, 5.0]}},
+        "two settings are called 'budget=5'; every value of a sweep must differ",
     ),
 }
 

@@ -10,7 +10,7 @@ from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.paper import Runs, freshness_table, lifts
 from freshkeeper.simulator.experiment.summary import read_summary
 
-KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "budget": [3, 5], "bank": "window"}
+KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "sweep": {"budget": [3, 5]}, "bank": "window"}
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def recording(run: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_a_run_is_replayed_from_what_its_config_says(run: Path, tmp_path: Path) -> None:
-    found = replay_of(run, {"policies": "lru", "budget": [3.0, 5.0]}, tmp_path / "trace")
+    found = replay_of(run, {"policies": "lru", "sweep": {"budget": [3.0, 5.0]}}, tmp_path / "trace")
     before = {row.policy: row for row in read_summary(run / "summary.csv")}
     rows = simulate(found.experiment, tmp_path / "again")
     assert replace(rows[0], seconds=0, setting="") == replace(before["lru"], seconds=0, setting="")
@@ -74,7 +74,7 @@ def test_a_run_is_replayed_from_what_its_config_says(run: Path, tmp_path: Path) 
 def test_swept_keys_stay_as_they_were_unless_they_are_given(tmp_path: Path) -> None:
     swept = {**RUN, "sweep": {"workload.edges": [30, 60], "start": ["warm", "cold"]}}
     simulate(resolve(swept), tmp_path / "run")
-    found = replay_of(tmp_path / "run", {"start": "cold", "budget": [1.0]}, tmp_path / "trace")
+    found = replay_of(tmp_path / "run", {"start": "cold", "budget": 1.0}, tmp_path / "trace")
     assert found.experiment.sweep == {"workload.edges": [30, 60]}
     assert (found.experiment.start, found.experiment.evaluations) == ("cold", 30)
 
@@ -121,7 +121,7 @@ def test_edges_and_true_changes_come_back_as_they_were(run: Path, recording: Cal
 def test_a_journals_replay_is_near_the_run_that_it_recorded(
     run: Path, recording: Callable[..., Path], tmp_path: Path
 ) -> None:
-    found = replay_of(recording(), {"window": "4s", "budget": [3.0], "policies": "lru,gain"}, tmp_path / "trace")
+    found = replay_of(recording(), {"window": "4s", "budget": 3.0, "policies": "lru,gain"}, tmp_path / "trace")
     before = {row.policy: row.freshness for row in read_summary(run / "summary.csv")}
     for row in simulate(found.experiment, tmp_path / "again"):
         assert row.freshness == pytest.approx(before[row.policy], abs=0.08)
@@ -259,7 +259,9 @@ def test_a_run_json_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
 
 
 def test_the_cheapest_budget_is_the_least_that_is_as_fresh_as_asked_and_honest(tmp_path: Path) -> None:
-    rows = simulate(resolve({**RUN, "budget": [1, 2, 6], "knowledge": "exact", "policies": "ibm"}), tmp_path / "run")
+    rows = simulate(
+        resolve(RUN, {"sweep": {"budget": [1, 2, 6]}, "knowledge": "exact", "policies": "ibm"}), tmp_path / "run"
+    )
     middle = rows[1].freshness
     assert middle is not None
     assert cheapest(rows, middle) == {("ibm", "bgp", "exact", 0.0): rows[1]}

@@ -56,8 +56,8 @@ def on_spark(spark: SparkSession) -> "SparkRuns":
 
 def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "SparkRuns", tmp_path: Path) -> None:
     experiment = resolve(
-        {"workload": SMALL, "sweep": {"workload.edges": [20, 40]}, "policies": "random,gain", "budget": [2, 3],
-         "knowledge": ["exact", "learned"], "evaluations": 12, "seeds": 2, "answers": True}
+        {"workload": SMALL, "policies": "random,gain", "evaluations": 12, "seeds": 2, "answers": True,
+         "sweep": {"workload.edges": [20, 40], "knowledge": ["exact", "learned"], "budget": [2, 3]}}
     )  # fmt: skip
     seen = []
     here = simulate(experiment, tmp_path / "here")
@@ -69,7 +69,9 @@ def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "SparkRuns"
 
 
 def test_a_task_hands_back_what_it_did_not_come_to(on_spark: "SparkRuns", tmp_path: Path) -> None:
-    experiment = resolve({"workload": SMALL, "budget": [2, 3, 4], "policies": "lru", "evaluations": 5, "seeds": 6})
+    experiment = resolve(
+        {"workload": SMALL, "sweep": {"budget": [2, 3, 4]}, "policies": "lru", "evaluations": 5, "seeds": 6}
+    )
     simulate(experiment, tmp_path / "here")
     simulate(experiment, tmp_path / "one-by-one", performed=replace(on_spark, task_s=0.0))
     assert content(tmp_path / "one-by-one") == content(tmp_path / "here")
@@ -82,7 +84,7 @@ def test_what_a_task_finished_before_a_mistake_is_kept(
     (tmp_path / "picky.py").write_text(picky)
     monkeypatch.syspath_prepend(tmp_path)
     experiment = resolve(
-        {"workload": SMALL, "policies": "picky:First", "budget": [2, 3, 4], "seeds": 4, "evaluations": 3}
+        {"workload": SMALL, "policies": "picky:First", "sweep": {"budget": [2, 3, 4]}, "seeds": 4, "evaluations": 3}
     )
     with pytest.raises(FreshkeeperError, match="a task failed on Spark: AssertionError: too rich"):
         simulate(experiment, tmp_path / "there", performed=on_spark)

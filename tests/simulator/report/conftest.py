@@ -50,7 +50,11 @@ def whole_run(
         }
         for name, setting in settings.items()
     }
-    config = {"workload": {"edges": 1000, "change_interval_ms": [100, 3000]}, "budget": [5, 10, 20], "trace": None}
+    config = {
+        "workload": {"edges": 1000, "change_interval_ms": [100, 3000]},
+        "sweep": {"budget": [5, 10, 20]},
+        "trace": None,
+    }
     path = tmp_path_factory.mktemp("whole") / "fig"
     make_run_at(path, fresh, settings=settings, spent={"literal": 21.0}, config=config, evaluations=30, warmup=3)
     pairs = list(product(settings, FRESH))
