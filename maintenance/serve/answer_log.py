@@ -122,6 +122,20 @@ class AnswerLog:
             for path in (self._path(query), self._before(query)):
                 path.unlink(missing_ok=True)
 
+    def keep(self, query: str, name: str, text: str) -> Path:
+        """Link the answers of a query and write its text into a directory of removed queries; return its path."""
+        place = self.directory.parent / "removed" / name
+        with writing(place):
+            make_directory(place)
+            file = place / "query.rq"
+            file.touch(PRIVATE)
+            file.write_text(text, encoding="utf-8")
+            for path in (self._path(query), self._before(query)):
+                kept = place / path.name
+                if path.exists() and not kept.exists():
+                    kept.hardlink_to(path)
+        return place
+
     def close(self) -> None:
         """Close all files."""
         with self._lock:

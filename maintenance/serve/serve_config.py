@@ -200,7 +200,9 @@ def _merged(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read one file; its paths are relative to it."""
+    """Read one file; its paths are relative to it. An empty one is an error: its writing may have broken off."""
+    if file.is_file() and not file.stat().st_size:
+        raise ConfigError(f"{file} is empty: for a service without any keys write {{}}")
     found = resolve_paths(file.parent, read_yaml(file), PATHS, TABLES)
     outputs = found.get("outputs")
     if isinstance(outputs, dict):

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, StorageError, UnknownNameError
@@ -176,9 +177,12 @@ class QueryService:
         """Raise ConfigError if a query could not be registered."""
         self.queries.checked(text, dialect)
 
-    def delete(self, name: str) -> None:
-        """Delete a query with all that belongs to it."""
-        self._call(lambda: self._delete(self.queries.find(name)), name)
+    def delete(self, name: str, keep: bool = False) -> Path | None:
+        """Delete a query with all that belongs to it; to `keep` its text and answers, move them aside first.
+
+        Returns the directory that has them.
+        """
+        return self._call(lambda: self._delete(self.queries.find(name), keep=keep), name)
 
     def pause(self, name: str) -> None:
         """Stop evaluating a query until it is resumed; its views stay."""
@@ -409,14 +413,17 @@ class QueryService:
             self._last_activity[name] = self.clock()
             self._listen_later(name)
 
-    def _delete(self, one: RegisteredQuery, logged: bool = False) -> None:
-        if not logged:
-            self.log.append(LogRecord({"do": "delete", "number": one.number}))
+    def _delete(self, one: RegisteredQuery, keep: bool) -> Path | None:
+        kept = None
+        if keep:
+            kept = self.queries.answers.keep(one.name, f"{one.name}.{one.number}", one.text)
+        self.log.append(LogRecord({"do": "delete", "number": one.number}))
         self._runtime.remove(one.name)
         self.queries.forget(one)
         self.failures.pop(one.name, None)
         self.queries.answers.forget(one.name)
         self.deleted(one.name)
+        return kept
 
     def _pause(self, one: RegisteredQuery, logged: bool = False) -> None:
         if not logged:

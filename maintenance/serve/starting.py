@@ -85,6 +85,10 @@ def take_queries(service: QueryService, config: ServeConfig, checked: Callable[[
     wanted = {name: (read_text(one.query), one.dialect) for name, one in config.queries.items()}
     known = service.queries.all
     gone = [name for name, one in known.items() if one.configured and name not in wanted]
+    if gone and "queries" not in config.model_fields_set:
+        raise ConfigError(  # a config whose writing broke off has lost its last keys
+            f"there is no key queries any more, which would delete {', '.join(gone)}: write queries: {{}} to do that"
+        )
     changed = [
         name for name in wanted if name in known and (known[name].text, known[name].definition.dialect) != wanted[name]
     ]
@@ -95,12 +99,14 @@ def take_queries(service: QueryService, config: ServeConfig, checked: Callable[[
         except FreshkeeperError as error:
             raise ConfigError(f"queries.{name}: {error}") from None
     checked()
-    for name in [*gone, *changed]:
-        service.delete(name)
+    removed = [service.delete(name, keep=True) for name in [*gone, *changed]]
     for name in [*changed, *new]:
         service.register(name, *wanted[name], configured=True)
     changes = {"new": new, "replaced": changed, "deleted": gone}
-    return [f"{kind}: {', '.join(names)}" for kind, names in changes.items() if names]
+    done = [f"{kind}: {', '.join(names)}" for kind, names in changes.items() if names]
+    if removed:
+        done.append(f"moved aside: {', '.join(map(str, removed))}")
+    return done
 
 
 def _shared_budget(config: ServeConfig, state: State) -> SharedBudget | None:

@@ -110,7 +110,7 @@ async def resume(context: AppContext, parameters: QueryParameters) -> Response:
     return await _call(context.service.resume, parameters)
 
 
-async def _call(action: Callable[[str], None], parameters: QueryParameters) -> Response:
+async def _call(action: Callable[[str], object], parameters: QueryParameters) -> Response:
     await asyncio.to_thread(action, parameters.name)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

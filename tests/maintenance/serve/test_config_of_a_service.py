@@ -104,9 +104,38 @@ def test_queries_of_a_config_come_change_and_go(
     assert again() == ("reloaded; new: reach", {"topics": TOPICS, "mine": TOPICS, "reach": REACH})
     assert context.largest_body == 5
     (place / "reach.rspql").write_text(changed := REACH.replace("PT4S", "PT6S"))
-    assert again() == ("reloaded; replaced: reach", {"topics": TOPICS, "mine": TOPICS, "reach": changed})
-    (place / "queries.yaml").write_text("budget: 99\n")
-    assert again() == ("reloaded; deleted: topics, reach; after a restart: budget", {"mine": TOPICS})
+    removed = place / "state" / "removed"
+    said, queries = again()
+    assert said == f"reloaded; replaced: reach; moved aside: {removed}/reach.2"
+    assert queries == {"topics": TOPICS, "mine": TOPICS, "reach": changed}
+    assert (removed / "reach.2" / "query.rq").read_text() == REACH
+    (place / "queries.yaml").write_text("budget: 99\nqueries: {}\n")
+    kept = f"{removed}/topics.0, {removed}/reach.3"
+    assert again() == (
+        f"reloaded; deleted: topics, reach; moved aside: {kept}; after a restart: budget",
+        {"mine": TOPICS},
+    )
+
+
+def test_what_a_reload_deletes_keeps_its_answers(place: Path, reloaded: Reloaded) -> None:
+    again, context = reloaded
+    context.service.push(POSTS, posts(500, 1500).encode())
+    assert eventually(lambda: context.service.queries.progress("topics").answered == 1000)
+    (place / "queries.yaml").write_text("queries: {}\n")
+    assert again()[1] == {}
+    kept = place / "state" / "removed" / "topics.0"
+    assert [json.loads(line)["t"] for line in (kept / "topics.ndjson").read_text().splitlines()] == [1000]
+    assert not (place / "state" / "answers" / "topics.ndjson").exists()
+
+
+@pytest.mark.parametrize(("text", "said"), [("", "is empty"), ("budget: 99\n", "there is no key queries any more")])
+def test_a_config_that_lost_its_end_deletes_nothing(place: Path, reloaded: Reloaded, text: str, said: str) -> None:
+    again, _ = reloaded
+    (place / "queries.yaml").write_text(text)
+    told, queries = again()
+    assert told.startswith("nothing is reloaded: ")
+    assert said in told
+    assert queries == {"topics": TOPICS}
 
 
 MORE = f"{E}more"
