@@ -3,151 +3,147 @@
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
-from inspect import Parameter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typing import Any
 
 import freshkeeper
-from freshkeeper.commands import (
-    analyse,
-    budget,
-    config,
-    demo,
-    explain,
-    follow,
-    match,
-    notebook,
-    policies,
-    replay,
-    reports,
-    run,
-    serve,
-    serve_fragments,
-    simulate,
-    sources,
-    trace,
-)
-from freshkeeper.commands.experiments import experiment_options
+from freshkeeper.commands.command_line import HELP_NAMES, UsageError, call, columns, paragraphs
 from freshkeeper.commands.interrupts import interruptible
-from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
-from freshkeeper.maintenance.base.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
-
-STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
-"""The exit code after Ctrl-C, and its message: typer prints none."""
-
-
-COMMANDS_WITH_MODEL_OPTIONS: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
-    "run": (run.run, run.options),
-    "serve": (serve.serve, serve.options),
-    "simulate": (simulate.simulate, partial(experiment_options, simulate.KEYS)),
-    "budget": (budget.budget, budget.options),
-    "replay": (replay.replay, partial(experiment_options, replay.KEYS)),
-}
-"""Commands whose options are built from a model."""
-
-
-class Commands(TyperGroup):
-    """The commands; options that come from a model are built when their command is called, not for the list."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that was called, and the rest of the line."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name in COMMANDS_WITH_MODEL_OPTIONS:
-            command = _command_with_options(name)
-        return name, command, rest
-
-
-class CheckCommand(TyperCommand):
-    """A command whose exit code 2 is a result, so that a wrong command line exits with 3."""
-
-    def make_context(self, *given: Any, **more: Any) -> Any:
-        """Parse the command line; a mistake in it exits with 3 instead of 2."""
-        try:
-            return super().make_context(*given, **more)
-        except Exception as error:  # typer does not say what its errors are called
-            if getattr(error, "exit_code", None) == 2:
-                vars(error)["exit_code"] = 3
-            raise
-
-
-def _command_with_options(name: str) -> Any:
-    function, options = COMMANDS_WITH_MODEL_OPTIONS[name]
-    alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-    alone.command(name)(with_options(function, options()))
-    return typer.main.get_command(alone)
-
-
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+from freshkeeper.maintenance.base.errors import (
+    FreshkeeperError,
+    ReaderGoneError,
+    UnknownNameError,
+    extra_for,
 )
-app.command("run", help=run.run.__doc__)(lambda: None)
-app.command("serve", help=serve.serve.__doc__)(lambda: None)
-app.command("match")(match.match)
-app.command("explain")(explain.explain)
-app.command("simulate", help=simulate.simulate.__doc__)(lambda: None)
-app.command("replay", help=replay.replay.__doc__)(lambda: None)
-app.command("budget", help=budget.budget.__doc__)(lambda: None)
-app.command("analyse")(analyse.analyse)
-app.command("report")(reports.report)
-app.command("compare")(reports.compare)
-app.command("check", cls=CheckCommand)(reports.check)
-app.command("follow")(follow.follow)
-app.command("serve-fragments")(serve_fragments.serve_fragments)
-app.command("policies")(policies.policies)
-app.command("sources")(sources.sources)
-app.command("demo")(demo.demo)
-app.add_typer(trace.app, name="trace")
-app.add_typer(notebook.app, name="notebook")
-app.add_typer(config.app, name="config")
+
+ABOUT = "Keep the data that streams are joined with as fresh as a request budget allows."
+STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
+"""The exit code after Ctrl-C, and its message."""
 
 
-EXTRA_BY_COMMAND = {
-    "analyse": "analysis",
-    "budget": "report",
-    "check": "analysis",
-    "compare": "analysis",
-    "demo": "report",
-    "notebook": "notebook",
-    "replay": "report",
-    "report": "report",
-    "simulate": "report",
+@dataclass(frozen=True)
+class Subcommand:
+    """A command: a function of a module of freshkeeper.commands, and the extra that it needs to do its work.
+
+    A function with `**options` has the options that `options()` of its module returns.
+    """
+
+    module: str
+    function: str
+    extra: str = ""
+    usage_error_code: int = 2
+    """The exit code for a wrong command line."""
+
+    def load(self) -> Callable[..., None]:
+        """Import the function."""
+        function: Callable[..., None] = getattr(self._import(), self.function)
+        return function
+
+    def call(self, name: str, words: Sequence[str]) -> None:
+        """Call the function with the options and arguments of a command line."""
+        options = getattr(self._import(), "options", tuple)
+        call(self.load(), f"freshkeeper {name}", words, options())
+
+    def _import(self) -> Any:
+        return import_module(f"freshkeeper.commands.{self.module}")
+
+
+COMMANDS = {
+    "run": Subcommand("run", "run", "run"),
+    "serve": Subcommand("serve", "serve", "serve"),
+    "match": Subcommand("match", "match", "run"),
+    "explain": Subcommand("explain", "explain", "run"),
+    "simulate": Subcommand("simulate", "simulate", "report"),
+    "replay": Subcommand("replay", "replay", "report"),
+    "budget": Subcommand("budget", "budget", "report"),
+    "analyse": Subcommand("analyse", "analyse", "analysis"),
+    "report": Subcommand("reports", "report", "report"),
+    "compare": Subcommand("reports", "compare", "analysis"),
+    "check": Subcommand("reports", "check", "analysis", usage_error_code=3),  # its 2 is a verdict
+    "follow": Subcommand("follow", "follow", "run"),
+    "serve-fragments": Subcommand("serve_fragments", "serve_fragments", "run"),
+    "policies": Subcommand("policies", "policies", "manager"),
+    "sources": Subcommand("sources", "sources", "manager"),
+    "demo": Subcommand("demo", "demo", "demo"),
+    "trace generate": Subcommand("trace", "generate", "simulate"),
+    "trace building": Subcommand("trace", "building", "simulate"),
+    "trace conference": Subcommand("trace", "conference", "simulate"),
+    "trace describe": Subcommand("trace", "describe", "simulate"),
+    "trace convert": Subcommand("trace", "convert", "simulate"),
+    "notebook report": Subcommand("notebook", "report", "notebook"),
+    "config init": Subcommand("config", "init", "simulate"),
+    "config list": Subcommand("config", "list_names", "simulate"),
+    "config show": Subcommand("config", "show", "simulate"),
+    "config validate": Subcommand("config", "validate", "simulate"),
+    "config schema": Subcommand("config", "schema", "simulate"),
 }
-"""The extra that a command needs; for other commands the missing library tells."""
+GROUPS = {
+    "trace": "Generate, convert and describe traces: arrivals, edges and changes.",
+    "notebook": "Run a notebook without Jupyter and keep it as a page.",
+    "config": "Configs: write one, see those that come with freshkeeper, check one, print the schema.",
+}
+"""The first words of commands of two words."""
 
 
-def _extra_error(error: ModuleNotFoundError) -> ImportError:
-    """Return an error that names the extra to install for this command; raise what no extra provides."""
-    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    found = extra_for(error, f"freshkeeper {verb}", EXTRA_BY_COMMAND.get(verb, ""))
-    if found is error:
-        raise error
-    return found
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def run_command(words: Sequence[str]) -> None:
+    """Run a command line without the name of the program; raise SystemExit with 2 for one that names no command."""
+    first, *rest = words or [""]
+    if first == "--version":
         print(f"freshkeeper {freshkeeper.__version__}")
-        raise typer.Exit
+    elif first in ("", *HELP_NAMES):
+        print(overview(ABOUT, "freshkeeper", [*COMMANDS]))
+        if not first:
+            raise SystemExit(2)
+    elif first in GROUPS and (not rest or rest[0] in HELP_NAMES):
+        print(overview(GROUPS[first], f"freshkeeper {first}", [name for name in COMMANDS if name.split()[0] == first]))
+        if not rest:
+            raise SystemExit(2)
+    else:
+        name = first
+        if first in GROUPS:
+            second, *rest = rest
+            name = f"{first} {second}"
+        if name not in COMMANDS:
+            raise UnknownNameError("command", name, COMMANDS)
+        try:
+            COMMANDS[name].call(name, rest)
+        except ModuleNotFoundError as error:
+            raise extra_for(error, f"freshkeeper {name}", COMMANDS[name].extra) from error
+        except UsageError as error:
+            complain(error)
+            raise SystemExit(COMMANDS[name].usage_error_code) from None
 
 
-@app.callback()
-def overall(
-    version: Annotated[
-        bool, typer.Option("--version", help="print the version and stop", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Keep the background data that streams are joined with as fresh as a request budget allows."""
+def overview(about: str, program: str, names: Sequence[str]) -> str:
+    """Return the help of several commands: the first paragraph of each; groups count as one command."""
+    rows = {}
+    for name in names:
+        group = name.split()[0]
+        if program == "freshkeeper" and group in GROUPS:
+            rows[group] = GROUPS[group]
+        else:
+            rows[name.split()[-1]] = " ".join(paragraphs(COMMANDS[name].load())[0].split())
+    options = [("-h, --help", "print this help and stop")]
+    if program == "freshkeeper":
+        options.insert(0, ("--version", "print the version and stop"))
+    return "\n".join(
+        [
+            f"Usage: {program} COMMAND",
+            "",
+            about,
+            "",
+            "Commands:",
+            *columns(rows.items()),
+            "",
+            "Options:",
+            *columns(options),
+        ]
+    )
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -164,7 +160,7 @@ def main() -> None:
         prepare()
         try:
             with interruptible():
-                app()
+                run_command(sys.argv[1:])
         finally:
             sys.stdout.flush()
     except ReaderGoneError as gone:
@@ -172,16 +168,10 @@ def main() -> None:
     except FreshkeeperError as error:
         complain(error)
         sys.exit(error.exit_code)
-    except ModuleNotFoundError as error:
-        complain(_extra_error(error))
-        sys.exit(MissingExtraError.exit_code)
     except KeyboardInterrupt:
         complain(STOPPED_TEXT)
         sys.exit(STOPPED)
-    except SystemExit as end:
-        if end.code == STOPPED:
-            complain(STOPPED_TEXT)
-        raise
+    sys.exit(0)
 
 
 if __name__ == "__main__":

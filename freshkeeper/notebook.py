@@ -7,7 +7,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.commands.screen import show, table
+from freshkeeper.commands.screen import TextTable, show
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def freshness(run: Path) -> None:
     from freshkeeper.simulator.experiment.paper import freshness_table
 
     head, *rows = freshness_table(run)
-    show(table("", head, rows))
+    show(TextTable("", head, rows))
 
 
 def _cell_text(value: object) -> str:

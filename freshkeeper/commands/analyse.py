@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.options import assignments
-from freshkeeper.commands.screen import number, print_json, say, show, table
+from freshkeeper.commands.screen import TextTable, number, print_json, say, show
 from freshkeeper.maintenance.base.errors import ConfigError
 
 COLUMNS = {
@@ -18,31 +17,25 @@ SHARES = {"wasted": "wasted_share", "missed": "share_of_stale"}
 
 
 def analyse(
-    run: Annotated[str, typer.Argument(help="a run directory or a journal; on a cluster also hdfs://, s3a:// ...")],
-    out: Annotated[str, typer.Option(help="the directory for the analysis; default: analysis in the run")] = "",
-    target: Annotated[float, typer.Option(help="the freshness that evaluations should have")] = 0.95,
-    top: Annotated[int, typer.Option(min=1, help="the number of most stale entries to list")] = 20,
+    run: Annotated[str, Argument(help="a run directory or a journal; on a cluster also hdfs://, s3a:// ...")],
+    out: Annotated[str, Option(help="the directory for the analysis; default: analysis in the run")] = "",
+    target: Annotated[float, Option(help="the freshness that evaluations should have")] = 0.95,
+    top: Annotated[int, Option(min=1, help="the number of most stale entries to list")] = 20,
     engine: Annotated[
         str,
-        typer.Option(
-            help="auto, duckdb or spark; auto: duckdb in this process for small data or without Java, else spark"
-        ),
+        Option(help="auto, duckdb or spark; auto: duckdb in this process for small data or without Java, else spark"),
     ] = "auto",
-    master: Annotated[str, typer.Option(help="the Spark master")] = "local[*]",
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="any setting of Spark")
-    ] = None,
+    master: Annotated[str, Option(help="the Spark master")] = "local[*]",
+    change: Annotated[list[str] | None, Option("--set", metavar="spark.KEY=VALUE", help="any setting of Spark")] = None,
     daily: Annotated[
         bool,
-        typer.Option(
-            "--daily", help="analyse each day (UTC) separately, only days with new parts; written to RUN/daily"
-        ),
+        Option("--daily", help="analyse each day (UTC) separately, only days with new parts; written to RUN/daily"),
     ] = False,
     headline: Annotated[
-        bool, typer.Option("--headline", help="compute freshness only, several times faster; writes nothing")
+        bool, Option("--headline", help="compute freshness only, several times faster; writes nothing")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="print analysis.json as one line of JSON; with --daily by date")
+        bool, Option("--json", help="print analysis.json as one line of JSON; with --daily by date")
     ] = False,
 ) -> None:
     """Judge every answer of a run by the truth: freshness, staleness, wasted and missed refreshes.
@@ -98,7 +91,7 @@ def _print_day(found: dict[str, Any], day: str, target: float) -> None:
         lines = []
         for cells in rows:
             lines.append([cells[head] for head in heads])
-        show(table(f"{title}; in target: evaluations with {target:g} or more", heads, lines, words=2))
+        show(TextTable(f"{title}; in target: evaluations with {target:g} or more", heads, lines, words=2))
     for note in found["cannot_tell"]:
         say(f"{day}: {note}" if day else note)
 

@@ -7,20 +7,16 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.text import Text
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.experiments import free, processes
 from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.options import changed
-from freshkeeper.commands.screen import Bar, print_json, say, show, table
+from freshkeeper.commands.screen import Bar, TextTable, print_json, say, show
 from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, conversion_from_options
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from freshkeeper.simulator.budget.answer import BudgetAnswer
     from freshkeeper.simulator.budget.question import Question
     from freshkeeper.simulator.experiment.point import Point
@@ -32,28 +28,27 @@ TRIES_EACH = 6
 
 
 def budget(
-    ctx: typer.Context,
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="TRACE|JOURNAL|FILE[:TIME,KEY]",
             help="a trace, a run or a journal; or a file with two columns: time and key",
         ),
     ],
-    target: Annotated[float, typer.Option(help="the share of answers that must be fresh")] = 0.95,
-    price: Annotated[float, typer.Option(help="the price of one request, in any currency")] = 0.0,
-    per: Annotated[str, typer.Option(help="count requests and money per hour, day, week, month or year")] = "day",
-    once: Annotated[bool, typer.Option("--once", help="answer every event once, when it arrives")] = False,
-    edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
-    changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
-    unit: Annotated[str, typer.Option(help=UNIT)] = "",
-    setting: Annotated[str, typer.Option(help="the setting of a journal to use; for a query, a source")] = "",
+    target: Annotated[float, Option(help="the share of answers that must be fresh")] = 0.95,
+    price: Annotated[float, Option(help="the price of one request, in any currency")] = 0.0,
+    per: Annotated[str, Option(help="count requests and money per hour, day, week, month or year")] = "day",
+    once: Annotated[bool, Option("--once", help="answer every event once, when it arrives")] = False,
+    edges: Annotated[str, Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
+    changes: Annotated[str, Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
+    unit: Annotated[str, Option(help=UNIT)] = "",
+    setting: Annotated[str, Option(help="the setting of a journal to use; for a query, a source")] = "",
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="set any key of the experiment")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="set any key of the experiment")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="number of processes; 0: as many as are useful")] = 0,
-    out: Annotated[Path | None, typer.Option(help="the directory for the page; default: a new one in runs")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the answer as one line of JSON")] = False,
+    jobs: Annotated[int, Option(min=0, help="number of processes; 0: as many as are useful")] = 0,
+    out: Annotated[Path | None, Option(help="the directory for the page; default: a new one in runs")] = None,
+    as_json: Annotated[bool, Option("--json", help="print the answer as one line of JSON")] = False,
     **options: Any,
 ) -> None:
     """Find the least budget for a target freshness and its cost, compared with TTL caches.
@@ -75,7 +70,7 @@ def budget(
     place = out or free(f"{name}-budget")
     if (place / "budget.html").exists():
         raise ConfigError(f"{place} holds an answer already; name another directory (--out)")
-    given = changed(given_keys(ctx, Experiment, options), change)
+    given = changed(given_keys(Experiment, options), change)
     found = _replayed(source=source, files=(edges, changes, unit), given=given, place=place, setting=setting, once=once)
     question = Question(found.experiment, target, price, per)
     for note in found.notes:
@@ -149,7 +144,7 @@ class _BudgetTable:
         ]
         heads = ["policy", "γ", f"requests a {self._question.per}", "freshness"]
         expected = max(TRIES_EACH * len(self._question.policies), len(self._points) + 1)
-        self.bar.update(len(self._points), expected, table("", heads, rows))
+        self.bar.update(len(self._points), expected, TextTable("", heads, rows))
 
 
 def _processes(question: "Question") -> int:
@@ -158,7 +153,7 @@ def _processes(question: "Question") -> int:
     return processes(question.experiment, together, together * TRIES_EACH)
 
 
-def as_table(result: "BudgetAnswer") -> "Table":
+def as_table(result: "BudgetAnswer") -> TextTable:
     """Return one row per policy and cache, narrow enough for a terminal of 80 columns."""
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 
@@ -178,14 +173,18 @@ def as_table(result: "BudgetAnswer") -> "Table":
     for n in columns:
         per = f" a {question.per}" if HEADS[n] in ("Requests", "Cost") else ""
         heads.append(HEADS[n].lower() + per)
-    rows: list[list[str | Text]] = []
+    rows = []
     for requirement in result.needed:
-        name = Text(requirement.curve + "".join(signs[mark] for mark in marks(requirement)))
-        if requirement is result.best:
-            name.style = "bold"
-        cells: list[str | Text] = [name, *row(result, requirement)[1:]]
+        name = requirement.curve + "".join(signs[mark] for mark in marks(requirement))
+        cells = [name, *row(result, requirement)[1:]]
         rows.append([cells[n] for n in columns])
     caption = ", ".join(f"{sign} {mark}" for mark, sign in signs.items())
-    return table(
-        f"What {question.target:.4g} of the answers fresh needs", heads, rows, words=2, caption=caption, narrow=True
+    return TextTable(
+        f"What {question.target:.4g} of the answers fresh needs",
+        heads,
+        rows,
+        words=2,
+        caption=caption,
+        narrow=True,
+        bold=next((n for n, requirement in enumerate(result.needed) if requirement is result.best), None),
     )

@@ -4,22 +4,16 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.commands.screen import print_json, say
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
 
-app = typer.Typer(
-    help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
-)
 
-
-@app.command()
 def init(
-    out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
-    overwrite: Annotated[bool, typer.Option(help="overwrite an existing file")] = False,
-    kind: Annotated[str, typer.Option("--for", help="experiment, run, service or source")] = "experiment",
+    out: Annotated[Path, Argument(help="the file to write")] = Path("experiment.yaml"),
+    overwrite: Annotated[bool, Option(help="overwrite an existing file")] = False,
+    kind: Annotated[str, Option("--for", help="experiment, run, service or source")] = "experiment",
 ) -> None:
     """Write a config with every key, its default and its meaning.
 
@@ -60,8 +54,7 @@ def _reference(kind: str) -> str:
     raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'service', 'source'])}")
 
 
-@app.command("list")
-def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the names as JSON")] = False) -> None:
+def list_names(as_json: Annotated[bool, Option("--json", help="print the names as JSON")] = False) -> None:
     """List the configs that come with freshkeeper: experiments that `simulate` knows by name, runs and sources to copy.
 
     Example: `freshkeeper config list`
@@ -76,8 +69,7 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the n
         print(f"{name:18} {kind:11} {words}")
 
 
-@app.command()
-def show(name: Annotated[str, typer.Argument(help="a name from `config list`")]) -> None:
+def show(name: Annotated[str, Argument(help="a name from `config list`")]) -> None:
     """Print a config that comes with freshkeeper.
 
     Example: `freshkeeper config show fig2a > mine.yaml`
@@ -87,8 +79,7 @@ def show(name: Annotated[str, typer.Argument(help="a name from `config list`")])
     print(config_file(name).read_text("utf-8"), end="")
 
 
-@app.command()
-def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
+def validate(file: Annotated[Path, Argument(help="the config to check")]) -> None:
     """Check the config of an experiment, a continuous query or a source, and say what it would run.
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
@@ -158,7 +149,6 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
 
 
-@app.command()
 def schema() -> None:
     """Print the JSON schema of configs, for editors.
 

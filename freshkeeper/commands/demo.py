@@ -5,11 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.table import Table
-from rich.text import Text
-
-from freshkeeper.commands.screen import Bar, print_json, say, show, table
+from freshkeeper.commands.command_line import Option
+from freshkeeper.commands.screen import Bar, TextTable, print_json, say, show
 
 if TYPE_CHECKING:
     from freshkeeper.simulator.demo import Standing
@@ -20,16 +17,14 @@ CAPTION = "Nobody is told when data changes; 'believed' is what the view itself 
 
 
 def demo(
-    policy: Annotated[str, typer.Option(metavar="A,B", help="the policies to compare")] = "lru,ibm,plan",
-    budget: Annotated[float, typer.Option(help="requests per evaluation")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="random seed of the stream and the changes")] = 0,
-    out: Annotated[Path, typer.Option(help="the directory for the data, the journal and the page")] = Path("runs/demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="print the standings as JSON")] = False,
+    policy: Annotated[str, Option(metavar="A,B", help="the policies to compare")] = "lru,ibm,plan",
+    budget: Annotated[float, Option(help="requests per evaluation")] = 3,
+    seed: Annotated[int, Option(min=0, help="random seed of the stream and the changes")] = 0,
+    out: Annotated[Path, Option(help="the directory for the data, the journal and the page")] = Path("runs/demo"),
+    as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
     serve: Annotated[
         bool,
-        typer.Option(
-            "--serve", help="afterwards show it live on a page, until Ctrl-C or for an hour; needs a terminal"
-        ),
+        Option("--serve", help="afterwards show it live on a page, until Ctrl-C or for an hour; needs a terminal"),
     ] = False,
 ) -> None:
     """Run one query over a stream and a changing source with several policies side by side, under one budget.
@@ -68,17 +63,11 @@ def show_on_page(out: Path) -> None:
     show_live(out, HOUR, say)
 
 
-def _table(title: str, standings: "list[Standing]", caption: str = "") -> Table:
-    best = max(standing.freshness for standing in standings)
-    rows: list[list[str | Text]] = [
-        [
-            Text(standing.policy, style="bold" if standing.freshness == best else ""),
-            f"{standing.freshness:.1%}",
-            f"{told['believed']:.1%}",
-            f"{told['requests']:.2f}",
-            f"{told['decide_us']:.0f}",
-        ]
-        for standing in standings
-        for told in [standing.as_json()]
-    ]
-    return table(title, COLUMNS, rows, caption=caption)
+def _table(title: str, standings: "list[Standing]", caption: str = "") -> TextTable:
+    best = max(standings, key=lambda standing: standing.freshness)
+    rows = []
+    for standing in standings:
+        told = standing.as_json()
+        shares = [f"{standing.freshness:.1%}", f"{told['believed']:.1%}"]
+        rows.append([standing.policy, *shares, f"{told['requests']:.2f}", f"{told['decide_us']:.0f}"])
+    return TextTable(title, COLUMNS, rows, caption=caption, bold=standings.index(best))

@@ -10,16 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from freshkeeper.commands.command_line import Option
 from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import options_of
-from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
+from freshkeeper.commands.screen import Bar, TextTable, number, print_json, say, show
 from freshkeeper.maintenance.base.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from freshkeeper.simulator.experiment.baselines import Baseline
     from freshkeeper.simulator.experiment.experiment import Performed
     from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting
@@ -36,13 +33,13 @@ SMALL_RUN, FEW_RUNS = 100_000, 150
 class Chosen:
     """The options that say how an experiment is carried out."""
 
-    jobs: Annotated[int, typer.Option(min=0, help="number of processes; 0: as many as are useful")] = 0
-    on: Annotated[str, typer.Option(help="local, or spark: tasks on Spark executors")] = "local"
-    master: Annotated[str, typer.Option(help="the Spark master; default: local[*]")] = ""
-    out: Annotated[Path | None, typer.Option(help="the run directory; default: a new one in runs")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="resume a run that was stopped")] = False
-    report: Annotated[bool, typer.Option(help="write the page report.html")] = True
-    as_json: Annotated[bool, typer.Option("--json", help="print the rows as one line of JSON")] = False
+    jobs: Annotated[int, Option(min=0, help="number of processes; 0: as many as are useful")] = 0
+    on: Annotated[str, Option(help="local, or spark: tasks on Spark executors")] = "local"
+    master: Annotated[str, Option(help="the Spark master; default: local[*]")] = ""
+    out: Annotated[Path | None, Option(help="the run directory; default: a new one in runs")] = None
+    resume: Annotated[bool, Option("--resume", help="resume a run that was stopped")] = False
+    report: Annotated[bool, Option(help="write the page report.html")] = True
+    as_json: Annotated[bool, Option("--json", help="print the rows as one line of JSON")] = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Chosen":
@@ -160,14 +157,14 @@ class Live:
                 self._seen[part.index, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
         self.bar.update(done, of, self._standings() if self.bar.on_terminal else None)
 
-    def _standings(self) -> "Table":
+    def _standings(self) -> TextTable:
         last = sorted(islice(reversed(self._seen), self.bar.room), key=lambda key: key[0])
         rows = [
             [self._settings[index].name, policy, f"{mean:.3f}", str(seeds)]
             for index, policy in last
             for mean, seeds in [self._seen[index, policy]]
         ]
-        return table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
+        return TextTable("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
 
     def notes(self) -> list[str]:
         """Return why the bound or the caches are left out, and how many refreshes came late."""
@@ -203,7 +200,7 @@ def _notes(place: Path) -> list[str]:
     return [f"the clairvoyant bound is left out: {bound.reason}"]
 
 
-def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> "Table":
+def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> TextTable:
     """Return a table with a row per setting and policy; the title says what all rows share."""
     swept = {setting.name: setting.sweep_name for setting in settings}
     free = unbudgeted(settings)
@@ -229,10 +226,10 @@ def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> "Tabl
     shown = {head: cells for head, cells in columns.items() if any(cells) and head not in same}
     title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
     words = sum(head in shown for head in ("setting", "policy"))
-    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+    return TextTable(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
-def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]") -> "Table":
+def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]") -> TextTable:
     """Return the table of caches, which have no budget and therefore no rank."""
     from freshkeeper.maintenance.pages.amounts import duration
 
@@ -254,7 +251,7 @@ def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]
         "requests as γ pays for, the source asked every time (no-cache), or once"
     )
     words = sum(head in shown for head in ("setting", "cache"))
-    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+    return TextTable(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
 def processes(experiment: "Experiment", together: int, runs: int) -> int:

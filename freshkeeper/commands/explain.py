@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.options import pairs
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.commands.screen import print_json
@@ -21,15 +20,13 @@ MAX_REGULAR_ENTRIES = 10
 
 
 def explain(
-    query: Annotated[str, typer.Argument(help="a file with the query, the query itself, or the YAML file of a run")],
+    query: Annotated[str, Argument(help="a file with the query, the query itself, or the YAML file of a run")],
     volatile: Annotated[
-        list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
+        list[str] | None, Option(metavar="IRI=P,P", help="a source and its volatile predicates")
     ] = None,
-    dialect: Annotated[
-        str, typer.Option(help="the language of the query, as rspql; default: detected from the query")
-    ] = "",
-    to: Annotated[str, typer.Option(metavar="DIALECT", help="print the query in a dialect instead")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
+    dialect: Annotated[str, Option(help="the language of the query, as rspql; default: detected from the query")] = "",
+    to: Annotated[str, Option(metavar="DIALECT", help="print the query in a dialect instead")] = "",
+    as_json: Annotated[bool, Option("--json", help="print it as JSON")] = False,
 ) -> None:
     """Explain a continuous query: its quadruple, its windows, how SERVICE splits, and which evaluator runs it.
 

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.run import read_query
 from freshkeeper.commands.screen import complain, print_json
@@ -23,36 +22,34 @@ if TYPE_CHECKING:
 
 
 def follow(
-    query: Annotated[str, typer.Argument(help="a SELECT query without windows, or a file with one")],
+    query: Annotated[str, Argument(help="a SELECT query without windows, or a file with one")],
     source: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="ADDRESS|FILE",
             help="fragments with annotated triples, or the YAML file of such a source; several are queried as one",
         ),
     ],
-    speaking: Annotated[str, typer.Option(help=f"{SPEAKING}; default: detected from the source")] = "",
-    timing: Annotated[str, typer.Option(help=f"{TIMING}; default: detected from the source")] = "",
+    speaking: Annotated[str, Option(help=f"{SPEAKING}; default: detected from the source")] = "",
+    timing: Annotated[str, Option(help=f"{TIMING}; default: detected from the source")] = "",
     dynamic: Annotated[
-        str, typer.Option(metavar="IRI,IRI", help="the predicates that change; default: detected from the source")
+        str, Option(metavar="IRI,IRI", help="the predicates that change; default: detected from the source")
     ] = "",
-    operator: Annotated[str, typer.Option(help="RSTREAM, ISTREAM or DSTREAM")] = "RSTREAM",
+    operator: Annotated[str, Option(help="RSTREAM, ISTREAM or DSTREAM")] = "RSTREAM",
     budget: Annotated[
-        float | None, typer.Option(help="cost units per evaluation (a request costs 1); default: no limit")
+        float | None, Option(help="cost units per evaluation (a request costs 1); default: no limit")
     ] = None,
-    bank: Annotated[float, typer.Option(help="how much unspent budget is carried over")] = 0,
-    skew: Annotated[str, typer.Option(help="how long after an expiry the query is evaluated again")] = "100ms",
-    jitter: Annotated[
-        str, typer.Option(help="random delay added to that, so that clients do not all come at once")
-    ] = "0s",
+    bank: Annotated[float, Option(help="how much unspent budget is carried over")] = 0,
+    skew: Annotated[str, Option(help="how long after an expiry the query is evaluated again")] = "100ms",
+    jitter: Annotated[str, Option(help="random delay added to that, so that clients do not all come at once")] = "0s",
     gap: Annotated[
-        str, typer.Option(help="how long to wait while no answer holds, doubled each time; twice: as 004's client")
+        str, Option(help="how long to wait while no answer holds, doubled each time; twice: as 004's client")
     ] = "1s",
-    longest: Annotated[str, typer.Option(help="the longest wait, also used if an answer has no expiry")] = "60s",
-    times: Annotated[int, typer.Option(help="stop after this many evaluations; 0: never", min=0)] = 0,
-    cached: Annotated[bool, typer.Option("--cache/--no-cache", help="cache the static part and pages")] = True,
+    longest: Annotated[str, Option(help="the longest wait, also used if an answer has no expiry")] = "60s",
+    times: Annotated[int, Option(help="stop after this many evaluations; 0: never", min=0)] = 0,
+    cached: Annotated[bool, Option("--cache/--no-cache", help="cache the static part and pages")] = True,
     explain: Annotated[
-        bool, typer.Option("--explain", help="print the split and the fragments that would be requested, and stop")
+        bool, Option("--explain", help="print the split and the fragments that would be requested, and stop")
     ] = False,
 ) -> None:
     """Answer a query over time-annotated data, and again whenever the answer expires, as lines of JSON.

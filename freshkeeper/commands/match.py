@@ -3,8 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.options import duration, pairs
 from freshkeeper.commands.screen import say
 from freshkeeper.maintenance.base.durations import to_delay
@@ -17,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def match(
-    queries: Annotated[list[str], typer.Argument(help="files of queries, or directories of files")],
-    stream: Annotated[list[str], typer.Option(metavar="IRI=FILE", help="the input of a stream; may be repeated")],
+    queries: Annotated[list[str], Argument(help="files of queries, or directories of files")],
+    stream: Annotated[list[str], Option(metavar="IRI=FILE", help="the input of a stream; may be repeated")],
     most: Annotated[
-        int, typer.Option(min=1, help="drop a query if one triple makes more than this number of solutions")
+        int, Option(min=1, help="drop a query if one triple makes more than this number of solutions")
     ] = 1_000_000,
-    delay: Annotated[str, typer.Option(help="how late elements may arrive, as 500ms")] = "0",
-    on_error: Annotated[str, typer.Option(help="an element that cannot be read: fail or skip")] = "fail",
+    delay: Annotated[str, Option(help="how late elements may arrive, as 500ms")] = "0",
+    on_error: Annotated[str, Option(help="an element that cannot be read: fail or skip")] = "fail",
 ) -> None:
     """Match many conjunctive queries together, and print every new solution with the name of its query.
 

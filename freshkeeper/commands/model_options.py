@@ -1,13 +1,11 @@
 """Options made from the model of a config, so that a new option is a change of the model only."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import Parameter
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-import typer
-
+from freshkeeper.commands.command_line import Option
 from freshkeeper.commands.options import pairs
 from freshkeeper.maintenance.base.durations import to_unit
 
@@ -18,40 +16,25 @@ if TYPE_CHECKING:
 PLAIN = (bool, int, float)
 
 
-def with_options(function: Callable[..., None], options: Iterable[Parameter]) -> Callable[..., None]:
-    """Make the function a command with these options in place of its `**options`."""
-
-    @wraps(function)
-    def command(**given: Any) -> None:
-        function(**given)
-
-    own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    every = [*own, *options]
-    command.__dict__["__signature__"] = signature(function).replace(parameters=every)
-    command.__annotations__ = {each.name: each.annotation for each in every}
-    return command
-
-
 def options_of(model: "type[BaseModel]", keys: Iterable[str], defaults: bool = True) -> Iterator[Parameter]:
-    """Yield an option for each key; `defaults=False` if a config may set the key instead."""
+    """Yield an option for each key, None unless it is given; `defaults=False`: the help tells no default."""
     for key in keys:
         field = model.model_fields[key]
         kind = _kind(field)
-        option = typer.Option(_flag(key, field, kind), metavar=_extra(field).get("metavar"), help=field.description)
-        default = None
-        if defaults:
-            default = _help_default(field.get_default(), kind)
-        else:
-            kind = kind | None
-        yield Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+        option = Option(
+            _flag(key, field, kind),
+            metavar=_extra(field).get("metavar"),
+            help=field.description or "",
+            shown_default=_help_default(field.get_default(), kind) if defaults else None,
+        )
+        yield Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
 
-def given_keys(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
+def given_keys(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys given on the command line, with values as a config has them."""
     found: dict[str, Any] = {}
     for key, value in options.items():
-        source = ctx.get_parameter_source(key)
-        if key in model.model_fields and source is not None and source.name != "DEFAULT":
+        if key in model.model_fields and value is not None:
             field = model.model_fields[key]
             found[key] = value
             if isinstance(value, list):

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import freshkeeper
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.screen import Bar
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 
@@ -16,20 +15,13 @@ PLACES = (PACKAGE / "notebooks", PACKAGE.parent / "notebooks")
 """The directories of notebooks: in an installed wheel, and in a checkout."""
 REPORT = "02-freshness-report.py"
 LONGEST_CELL_S = 3600
-app = typer.Typer(no_args_is_help=True, help="Run a notebook without Jupyter and keep it as a page.")
 
 
-@app.callback()
-def notebooks() -> None:
-    """Run a notebook without Jupyter and keep it as a page."""
-
-
-@app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
-    out: Annotated[Path | None, typer.Option(help="the page to write; default: notebook.html in the run")] = None,
-    target: Annotated[float, typer.Option(help="the share of answers that should be fresh")] = 0.9,
-    setting: Annotated[str, typer.Option(help="the setting to show; default: the first")] = "",
+    run: Annotated[Path, Argument(help="a run directory or a journal")],
+    out: Annotated[Path | None, Option(help="the page to write; default: notebook.html in the run")] = None,
+    target: Annotated[float, Option(help="the share of answers that should be fresh")] = 0.9,
+    setting: Annotated[str, Option(help="the setting to show; default: the first")] = "",
 ) -> None:
     """Write how fresh the answers were as one offline HTML file: pictures with a sentence each, and folded tables.
 

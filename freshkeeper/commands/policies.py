@@ -4,9 +4,8 @@ import inspect
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.commands.command_line import Argument, Option
+from freshkeeper.commands.screen import TextTable, print_json, say, show
 from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -14,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def policies(
-    name: Annotated[str, typer.Argument(help="show this policy alone: its settings and what it does")] = "",
+    name: Annotated[str, Argument(help="show this policy alone: its settings and what it does")] = "",
     check: Annotated[
-        str, typer.Option(metavar="NAME", help="run the contract on a policy: a name or module:Class, with settings")
+        str, Option(metavar="NAME", help="run the contract on a policy: a name or module:Class, with settings")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="print the list as JSON")] = False,
+    as_json: Annotated[bool, Option("--json", help="print the list as JSON")] = False,
 ) -> None:
     """List the policies, plug-ins included, show one of them, or check one against the contract.
 
@@ -37,7 +36,7 @@ def policies(
         print_json(listed)
         return
     rows = [[entry["name"], entry["cases"], entry["knowledge"], entry["settings"], entry["about"]] for entry in listed]
-    show(table("", ["policy", "cases", "knowledge", "settings", "what it does"], rows, words=5))
+    show(TextTable("", ["policy", "cases", "knowledge", "settings", "what it does"], rows, words=5))
 
 
 def _described(name: str, found: Any) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def _show(found: "type[Policy]", name: str, as_json: bool) -> None:
     if not rows:
         print("It has no settings.")
         return
-    show(table("", list(rows[0]), [list(row.values()) for row in rows], words=4))
+    show(TextTable("", list(rows[0]), [list(row.values()) for row in rows], words=4))
     given = ", ".join(map(str, settings))
     print(f'Set them as --policy "{name}({given})" or {{name: {name}, ...}} in YAML.')
 

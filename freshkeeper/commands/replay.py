@@ -1,11 +1,12 @@
 """`freshkeeper replay`."""
 
+from collections.abc import Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from freshkeeper.commands.experiments import Chosen, carry_out, free, unbudgeted
+from freshkeeper.commands.command_line import Argument, Option
+from freshkeeper.commands.experiments import Chosen, carry_out, experiment_options, free, unbudgeted
 from freshkeeper.commands.model_options import given_keys
 from freshkeeper.commands.options import SWEEP_HELP, changed
 from freshkeeper.commands.screen import say
@@ -14,13 +15,16 @@ from freshkeeper.maintenance.base.errors import ConfigError
 KEYS = ("policies", "budget", "bank", "knowledge", "case", "window", "step", "seeds", "baselines")
 
 
+def options() -> Iterator[Parameter]:
+    return experiment_options(KEYS)
+
+
 def replay(
-    ctx: typer.Context,
-    source: Annotated[Path, typer.Argument(help="a run directory, a recorded journal, or a trace")],
-    setting: Annotated[str, typer.Option(help="which setting of a journal; a query's are its sources")] = "",
-    change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
-    sweep: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
-    target: Annotated[float | None, typer.Option(help="say which budget is enough for so much freshness")] = None,
+    source: Annotated[Path, Argument(help="a run directory, a recorded journal, or a trace")],
+    setting: Annotated[str, Option(help="which setting of a journal; a query's are its sources")] = "",
+    change: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
+    sweep: Annotated[list[str] | None, Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
+    target: Annotated[float | None, Option(help="say which budget is enough for so much freshness")] = None,
     **options: Any,
 ) -> None:
     """Run other policies, budgets and knowledge against recorded arrivals and changes.
@@ -37,7 +41,7 @@ def replay(
         raise ConfigError(f"--target {target:g}: it must be a freshness above 0 and below 1")
     chosen = Chosen.of(options)
     place = chosen.out or free(f"{source.resolve().name}-replay")
-    changes = changed(given_keys(ctx, Experiment, options), change, sweep)
+    changes = changed(given_keys(Experiment, options), change, sweep)
     if target is not None:
         changes["target"] = target
     if place.exists() and not chosen.resume:

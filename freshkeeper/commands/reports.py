@@ -3,22 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.commands.command_line import Argument, Option
+from freshkeeper.commands.screen import TextTable, print_json, say, show
 from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def report(
-    run: Annotated[Path | None, typer.Argument(help="a run directory")] = None,
-    out: Annotated[Path | None, typer.Option(help="the page to write; default: report.html in the run")] = None,
-    png: Annotated[Path | None, typer.Option(help="also write every plot as PNG into this directory")] = None,
-    csv: Annotated[
-        Path | None, typer.Option(help="also write the rows of every plot as CSV into this directory")
-    ] = None,
-    history: Annotated[
-        Path | None, typer.Option(help="report on all runs below this directory instead of one run")
-    ] = None,
+    run: Annotated[Path | None, Argument(help="a run directory")] = None,
+    out: Annotated[Path | None, Option(help="the page to write; default: report.html in the run")] = None,
+    png: Annotated[Path | None, Option(help="also write every plot as PNG into this directory")] = None,
+    csv: Annotated[Path | None, Option(help="also write the rows of every plot as CSV into this directory")] = None,
+    history: Annotated[Path | None, Option(help="report on all runs below this directory instead of one run")] = None,
 ) -> None:
     """Write the report of a run, or of all runs of a directory, as one offline HTML file.
 
@@ -38,9 +33,9 @@ def report(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="a run directory")],
-    second: Annotated[Path, typer.Argument(help="another run directory")],
-    as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
+    first: Annotated[Path, Argument(help="a run directory")],
+    second: Annotated[Path, Argument(help="another run directory")],
+    as_json: Annotated[bool, Option("--json", help="print the differences as JSON")] = False,
 ) -> None:
     """Compare two runs: difference (second − first), paired by seed where they share seeds.
 
@@ -53,18 +48,18 @@ def compare(
     if as_json:
         print_json(found.as_json())
         return
-    show(table(f"{second} less {first}", HEADS, [difference.row for difference in found.differences], words=4))
+    show(TextTable(f"{second} less {first}", HEADS, [difference.row for difference in found.differences], words=4))
     for line in found.lines:
         say(line)
 
 
 def check(
-    run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
-    warn: Annotated[float, typer.Option(help="freshness below this exits with 1")] = 0.95,
-    error: Annotated[float, typer.Option(help="freshness below this exits with 2")] = 0.90,
-    policy: Annotated[str, typer.Option(help="check this policy only")] = "",
-    last: Annotated[int | None, typer.Option(min=1, help="check only the last evaluations of this number")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the verdict as JSON")] = False,
+    run: Annotated[Path, Argument(help="a run directory or a journal")],
+    warn: Annotated[float, Option(help="freshness below this exits with 1")] = 0.95,
+    error: Annotated[float, Option(help="freshness below this exits with 2")] = 0.90,
+    policy: Annotated[str, Option(help="check this policy only")] = "",
+    last: Annotated[int | None, Option(min=1, help="check only the last evaluations of this number")] = None,
+    as_json: Annotated[bool, Option("--json", help="print the verdict as JSON")] = False,
 ) -> None:
     """Check freshness: exit 0 if it is enough, 1 below --warn, 2 below --error, 3 if unknown.
 
@@ -77,4 +72,4 @@ def check(
         print_json({"exit": code, "lines": lines})
     else:
         print("\n".join(lines))
-    raise typer.Exit(code)
+    raise SystemExit(code)

@@ -6,8 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from freshkeeper.commands.command_line import Argument
 from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.screen import teller
 from freshkeeper.maintenance.base.addresses import mask_secrets
@@ -39,10 +38,9 @@ def options() -> "Iterator[Parameter]":
 
 
 def run(
-    ctx: typer.Context,
     queries: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="QUERY...",
             help="a file with the query, the query itself, or a YAML file with all of it; several, or a directory of "
             "them, run together",
@@ -60,7 +58,7 @@ def run(
     from freshkeeper.maintenance.runtime.query_files import names_of
     from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of
 
-    given = given_keys(ctx, RunConfig, options)
+    given = given_keys(RunConfig, options)
     first, *more = queries
     configs = [query for query in queries if is_config(query)]
     if more and configs:
@@ -152,7 +150,7 @@ def _carry_out(config: "RunConfig") -> None:
     ):
         tell(line)
     if session.failures:
-        raise typer.Exit(1)
+        raise SystemExit(1)
     return None
 
 

@@ -2,21 +2,23 @@
 
 import json
 import logging
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from textwrap import fill
+from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+from unicodedata import combining, east_asian_width
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 
-errors = Console(stderr=True, highlight=False)
+WIDTH_IN_A_PIPE = 160
+REDRAW_INTERVAL_S = 0.125
+BAR_CELLS = 40
+BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
 
 
 def complain(message: object) -> None:
@@ -30,7 +32,7 @@ def complain(message: object) -> None:
 
 def say(message: str) -> None:
     """Print a message on standard error."""
-    errors.print(mask_secrets(message), markup=False, soft_wrap=True)
+    print(mask_secrets(message), file=sys.stderr)
 
 
 def teller(log: str) -> Callable[[str], None]:
@@ -53,41 +55,80 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str | Text]],
-    words: int = 1,
-    caption: str = "",
-    narrow: bool = False,
-) -> Table:
-    """Return a table: the first `words` columns are left-aligned; `narrow` breaks the headers into lines."""
-    made = Table(title_justify="left", caption=caption or None, caption_justify="left")
-    if title:
-        made.title = Text(title)
-    for n, column in enumerate(columns):
-        cells = [str(row[n]) for row in rows]
-        head = column
-        unbroken = narrow and not any(len(cell.split()) > 1 for cell in cells)
-        if unbroken:
-            head = fill(column, max(map(len, [*cells, *column.split()])))
-        made.add_column(head, justify="left" if n < words else "right", overflow="fold", no_wrap=unbroken)
-    for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # rich reads markup in a str
-    return made
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts with a title above and a caption below; the first `words` columns are left-aligned.
+
+    `narrow` breaks the headers of columns of single words into lines; the first cell of row `bold` stands out on a
+    terminal.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    caption: str = ""
+    narrow: bool = False
+    bold: int | None = None
+
+    def lines(self, width: int, bold: bool = False) -> Iterator[str]:
+        """Yield the lines of the table, at most `width` wide; cells that do not fit go over several lines."""
+        widths = self._widths(width)
+        yield "┏" + "┳".join("━" * (each + 2) for each in widths) + "┓"
+        yield from self._row(self.columns, widths, "┃")
+        yield "┡" + "╇".join("━" * (each + 2) for each in widths) + "┩"
+        for n, row in enumerate(self.rows):
+            yield from self._row(row, widths, "│", bold=bold and n == self.bold)
+        yield "└" + "┴".join("─" * (each + 2) for each in widths) + "┘"
+
+    def _widths(self, width: int) -> list[int]:
+        """Return the width of each column: as wide as its text, and less for the widest where that is too much."""
+        widths = []
+        for n, head in enumerate(self.columns):
+            cells = [row[n] for row in self.rows]
+            heads = [head]
+            if self.narrow and not any(len(cell.split()) > 1 for cell in cells):
+                heads = head.split()
+            widths.append(max(cell_width(text) for text in (*heads, *cells, "")))
+        room = max(width - 3 * len(widths) - 1, len(widths))
+        while sum(widths) > room:
+            widest = max(range(len(widths)), key=widths.__getitem__)
+            widths[widest] -= 1
+        return widths
+
+    def _row(self, cells: Sequence[str], widths: list[int], edge: str, bold: bool = False) -> Iterator[str]:
+        wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            padded = []
+            for n, (text, width) in enumerate(zip(texts, widths, strict=True)):
+                space = " " * (width - cell_width(text))
+                padded.append(text + space if n < self.words else space + text)
+            if bold:
+                padded[0] = f"{BOLD}{padded[0]}{NORMAL}"
+            yield f"{edge} " + f" {edge} ".join(padded) + f" {edge}"
 
 
-def show(made: Table) -> None:
+def cell_width(text: str) -> int:
+    """Return the number of columns that a text takes on a terminal."""
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    if cell_width(text) <= width:
+        return [text]
+    return [line for part in text.splitlines() for line in wrap(part, width, break_on_hyphens=False)]
+
+
+def show(table: TextTable) -> None:
     """Print a table on standard output: as wide as the terminal, or as wide as needed in a pipe."""
-    console = Console(highlight=False)
-    if not sys.stdout.isatty():
-        console = Console(highlight=False, width=160)
-    # Title and caption are printed apart: as parts of the table they would be wrapped to its width.
-    title, caption = made.title, made.caption
-    made.title = made.caption = None
-    for part in (title, made, caption):
-        if part is not None:
-            console.print(part, soft_wrap=part is not made)
+    on_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else WIDTH_IN_A_PIPE
+    if table.title:
+        print(table.title)
+    for line in table.lines(width, bold=on_terminal):
+        print(line)
+    if table.caption:
+        print(table.caption)
 
 
 class Bar:
@@ -95,41 +136,59 @@ class Bar:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=errors
-        )
-        self._task = self._progress.add_task(what, total=None)
-        self._live: Live | None = None
+        self._begin = time.monotonic()
+        self._drawn_lines = 0
+        self._drawn_at = 0.0
+        self._is_running = False
         self._reported_share = 0.0
 
     @property
     def room(self) -> int:
         """The number of rows that a table below the bar may have."""
-        return max(3, errors.height - 8)
+        return max(3, shutil.get_terminal_size().lines - 8)
 
     @property
     def on_terminal(self) -> bool:
         """The bar is on a terminal, where it can be redrawn."""
-        return self._live is not None
+        return self._is_running and sys.stderr.isatty()
 
-    def update(self, done: int, of: int, below: Table | None = None) -> None:
+    def update(self, done: int, of: int, below: TextTable | None = None) -> None:
         """Show progress: `done` of `of`."""
-        self._progress.update(self._task, completed=done, total=of)
-        if self._live is not None:
-            group = Table.grid()
-            group.add_row(self._progress)
-            if below is not None:
-                group.add_row(below)
-            self._live.update(group)
+        if self.on_terminal:
+            if done == of or time.monotonic() - self._drawn_at >= REDRAW_INTERVAL_S:
+                self._draw(done, of, below)
         elif done == of or done / of - self._reported_share >= 0.25:
             self._reported_share = done / of
             say(f"{self._what}: {done} of {of}")
 
+    def _draw(self, done: int, of: int, below: TextTable | None) -> None:
+        """Draw the bar and the table over those that were drawn last."""
+        width, height = shutil.get_terminal_size()
+        filled = round(BAR_CELLS * min(done / max(of, 1), 1))
+        line = f"{self._what} {'━' * filled}{' ' * (BAR_CELLS - filled)} {done}/{of}"
+        if 0 < done < of:
+            seconds = round((time.monotonic() - self._begin) / done * (of - done))
+            line += f" {seconds // 60}:{seconds % 60:02} left"
+        lines = [line[: width - 1]]
+        if below is not None:
+            lines += [below.title] if below.title else []
+            lines += below.lines(width - 1)
+        self._erase()
+        sys.stderr.write("".join(f"{each}\n" for each in lines[: height - 1]))
+        sys.stderr.flush()
+        self._drawn_lines, self._drawn_at = min(len(lines), height - 1), time.monotonic()
+
+    def _erase(self) -> None:
+        if self._drawn_lines:
+            sys.stderr.write(f"\x1b[{self._drawn_lines}F\x1b[J")  # to the first line of the drawing; clear from there
+            self._drawn_lines = 0
+
     @contextmanager
     def running(self) -> Iterator["Bar"]:
         """Show the bar while the work goes on."""
-        if not errors.is_terminal:
+        self._is_running, self._begin = True, time.monotonic()
+        try:
             yield self
-            return
-        with Live(self._progress, console=errors, refresh_per_second=8, transient=True) as self._live:
-            yield self
+        finally:
+            self._is_running = False
+            self._erase()

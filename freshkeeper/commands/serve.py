@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from freshkeeper.commands.command_line import Argument
 from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.screen import teller
 
@@ -26,12 +25,9 @@ def options() -> "Iterator[Parameter]":
 
 
 def serve(
-    ctx: typer.Context,
     config: Annotated[
         Path,
-        typer.Argument(
-            metavar="CONFIG", help="a YAML file, or a directory of them: streams, sources, queries, budgets"
-        ),
+        Argument(metavar="CONFIG", help="a YAML file, or a directory of them: streams, sources, queries, budgets"),
     ],
     **options: Any,
 ) -> None:
@@ -43,7 +39,7 @@ def serve(
     from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
     from freshkeeper.maintenance.serve.server import serve
 
-    given = given_keys(ctx, ServeConfig, options)
+    given = given_keys(ServeConfig, options)
     found = read_config(config, given)
     tell = teller(found.log)
     tell_when_compiling(tell)

@@ -7,8 +7,7 @@ from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Annotated
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.follow import milliseconds, one_of
 from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.screen import complain
@@ -16,28 +15,24 @@ from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def serve_fragments(
-    data: Annotated[
-        Path, typer.Argument(help="a file of RDF, or a directory of files; .nq and .trig keep their graphs")
-    ],
-    host: Annotated[str, typer.Option(help="the address to listen on; 0.0.0.0: all interfaces")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="the port; 0: any free port", min=0, max=65_535)] = 3000,
-    path: Annotated[str, typer.Option(help="the path of the fragments")] = "/",
-    page_size: Annotated[int, typer.Option(help="the number of quads per page", min=1, max=10_000)] = 100,
+    data: Annotated[Path, Argument(help="a file of RDF, or a directory of files; .nq and .trig keep their graphs")],
+    host: Annotated[str, Option(help="the address to listen on; 0.0.0.0: all interfaces")] = "127.0.0.1",
+    port: Annotated[int, Option(help="the port; 0: any free port", min=0, max=65_535)] = 3000,
+    path: Annotated[str, Option(help="the path of the fragments")] = "/",
+    page_size: Annotated[int, Option(help="the number of quads per page", min=1, max=10_000)] = 100,
     elements: Annotated[
         Path | None,
-        typer.Option(
-            help="a file of changing data: lines of <since ms>, a tab, <until ms>, a tab, a statement in N-Triples"
-        ),
+        Option(help="a file of changing data: lines of <since ms>, a tab, <until ms>, a tab, a statement in N-Triples"),
     ] = None,
     from_now: Annotated[
-        bool, typer.Option("--from-now", help="times of --elements count from the start of the server instead of 1970")
+        bool, Option("--from-now", help="times of --elements count from the start of the server instead of 1970")
     ] = False,
-    speaking: Annotated[str, typer.Option(help=SPEAKING)] = "graph",
-    timing: Annotated[str, typer.Option(help=TIMING)] = "expiration",
-    history: Annotated[bool, typer.Option("--history", help="keep elements that have ended")] = False,
+    speaking: Annotated[str, Option(help=SPEAKING)] = "graph",
+    timing: Annotated[str, Option(help=TIMING)] = "expiration",
+    history: Annotated[bool, Option("--history", help="keep elements that have ended")] = False,
     live: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="STREAM",
             help="a stream of new elements, in lines like those of --elements: -, follow:FILE, or an address "
             "(tcp://host:port, http://... for server-sent events, ws://...)",
@@ -45,11 +40,11 @@ def serve_fragments(
     ] = "",
     notice: Annotated[
         str,
-        typer.Option(
+        Option(
             help="the least time between the arrival of a live element and its begin: pages may be cached that long"
         ),
     ] = "0s",
-    address: Annotated[str, typer.Option(help="the public address of the fragments behind a proxy")] = "",
+    address: Annotated[str, Option(help="the public address of the fragments behind a proxy")] = "",
 ) -> None:
     """Serve RDF data as triple and quad pattern fragments: a low-cost server for clients that do the joins.
 

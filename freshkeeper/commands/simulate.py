@@ -2,12 +2,13 @@
 
 import shlex
 import sys
+from collections.abc import Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from freshkeeper.commands.experiments import Chosen, carry_out, free
+from freshkeeper.commands.command_line import Argument, Option
+from freshkeeper.commands.experiments import Chosen, carry_out, experiment_options, free
 from freshkeeper.commands.model_options import given_keys
 from freshkeeper.commands.options import SWEEP_HELP, assignments, changed
 from freshkeeper.commands.screen import complain, say
@@ -20,14 +21,17 @@ KEYS = (
 """Keys with an option of their own; `--set` takes any key."""
 
 
+def options() -> Iterator[Parameter]:
+    return experiment_options(KEYS)
+
+
 def simulate(
-    ctx: typer.Context,
     config: Annotated[
         Path | None,
-        typer.Argument(help="a YAML config, or a name of `config list`; default: the settings of Planning Ahead"),
+        Argument(help="a YAML config, or a name of `config list`; default: the settings of Planning Ahead"),
     ] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
-    sweep: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
+    change: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
+    sweep: Annotated[list[str] | None, Option(metavar="KEY=VALUES", help=SWEEP_HELP)] = None,
     **options: Any,
 ) -> None:
     """Run policies × settings × seeds against a workload or a trace; write a run directory and a page.
@@ -39,7 +43,7 @@ def simulate(
     from freshkeeper.maintenance.base.yaml_file import read_yaml
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
-    given, chosen = given_keys(ctx, Experiment, options), Chosen.of(options)
+    given, chosen = given_keys(Experiment, options), Chosen.of(options)
     changes = changed(given, change, sweep)
     if config:
         file = file_or_config(config)

@@ -3,9 +3,8 @@
 from importlib import import_module
 from typing import Annotated, Any
 
-import typer
-
-from freshkeeper.commands.screen import say, show, table
+from freshkeeper.commands.command_line import Option
+from freshkeeper.commands.screen import TextTable, say, show
 from freshkeeper.maintenance.base.errors import ConfigError
 
 SOURCE_GUIDE = "docs/writing-a-source.md"
@@ -24,16 +23,16 @@ KINDS = [
 
 def sources(
     check: Annotated[
-        str, typer.Option(metavar="MODULE:NAME", help="run the contract on a source: a class, an object or a function")
+        str, Option(metavar="MODULE:NAME", help="run the contract on a source: a class, an object or a function")
     ] = "",
-    keys: Annotated[str, typer.Option(metavar="A,B", help="lookup keys that the source has")] = "",
+    keys: Annotated[str, Option(metavar="A,B", help="lookup keys that the source has")] = "",
 ) -> None:
     """List the kinds of sources, or check your own source against the contract.
 
     Example: `freshkeeper sources --check mine:Prices --keys pen,ink`
     """
     if not check:
-        show(table("", ["source", "what it is", "where to read on"], KINDS, words=3))
+        show(TextTable("", ["source", "what it is", "where to read on"], KINDS, words=3))
         return
     from freshkeeper.maintenance.sources.source_contract import check_source
 

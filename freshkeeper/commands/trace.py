@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.options import assignments
-from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.commands.screen import TextTable, print_json, say, show
 from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,19 +16,14 @@ EDGES = "the entries that a key needs; default: each key is its own entry"
 CHANGES = "times of changes, or values over time; or a journal, for changes that its refreshes saw"
 UNIT = "unit of times: ms, s or iso; default: detected from the values"
 
-app = typer.Typer(help="Generate, convert and describe traces: arrivals, edges and changes.", no_args_is_help=True)
 
-
-@app.command()
 def generate(
-    out: Annotated[Path, typer.Argument(help="the directory to write")],
-    config: Annotated[Path | None, typer.Option(help="a config with the workload to draw")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the workload")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
-    form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
-    overwrite: Annotated[bool, typer.Option(help="overwrite existing tables")] = False,
+    out: Annotated[Path, Argument(help="the directory to write")],
+    config: Annotated[Path | None, Option(help="a config with the workload to draw")] = None,
+    change: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="any key of the workload")] = None,
+    seed: Annotated[int, Option(min=0, help="random seed")] = 0,
+    form: Annotated[str, Option("--format", help="csv, csv.gz or parquet")] = "csv",
+    overwrite: Annotated[bool, Option(help="overwrite existing tables")] = False,
 ) -> None:
     """Draw a synthetic trace and write it.
 
@@ -46,16 +40,13 @@ def generate(
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")
 
 
-@app.command()
 def building(
-    out: Annotated[Path, typer.Argument(help="the directory to write")],
-    triples: Annotated[int, typer.Option(min=1, help="number of triples of the stream")] = 100_000,
-    queries: Annotated[int, typer.Option(min=1, help="number of queries over the stream")] = 1_000,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the building")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="overwrite an existing building")] = False,
+    out: Annotated[Path, Argument(help="the directory to write")],
+    triples: Annotated[int, Option(min=1, help="number of triples of the stream")] = 100_000,
+    queries: Annotated[int, Option(min=1, help="number of queries over the stream")] = 1_000,
+    change: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="any key of the building")] = None,
+    seed: Annotated[int, Option(min=0, help="random seed")] = 0,
+    overwrite: Annotated[bool, Option(help="overwrite an existing building")] = False,
 ) -> None:
     """Draw the stream of a smart building's sensors, and conjunctive queries by random walks over it.
 
@@ -70,15 +61,12 @@ def building(
     say(f"{out}: {triples:,} triples in readings.nq, {queries:,} queries in queries/")
 
 
-@app.command()
 def conference(
-    out: Annotated[Path, typer.Argument(help="the directory to write")],
-    sightings: Annotated[int, typer.Option(min=1, help="number of triples of the stream")] = 10_000,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of the conference")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="overwrite an existing conference")] = False,
+    out: Annotated[Path, Argument(help="the directory to write")],
+    sightings: Annotated[int, Option(min=1, help="number of triples of the stream")] = 10_000,
+    change: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="any key of the conference")] = None,
+    seed: Annotated[int, Option(min=0, help="random seed")] = 0,
+    overwrite: Annotated[bool, Option(help="overwrite an existing conference")] = False,
 ) -> None:
     """Draw a floor plan, authors with their papers, and a stream of sightings, with the five queries of CQELS's paper.
 
@@ -94,12 +82,11 @@ def conference(
     say(f"{out}: {wanted.triples:,} triples in dblp.nt, {sightings:,} sightings in rfid.nq, q1.cqels to q5.cqels")
 
 
-@app.command()
 def describe(
-    directory: Annotated[Path, typer.Argument(help="a directory with arrivals, edges and changes")],
-    window: Annotated[str, typer.Option(help="the range of the window, as 4s or PT4S; default: a suggestion")] = "",
-    step: Annotated[str, typer.Option(help="the step of the window; default: a suggestion")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="print the numbers as JSON")] = False,
+    directory: Annotated[Path, Argument(help="a directory with arrivals, edges and changes")],
+    window: Annotated[str, Option(help="the range of the window, as 4s or PT4S; default: a suggestion")] = "",
+    step: Annotated[str, Option(help="the step of the window; default: a suggestion")] = "",
+    as_json: Annotated[bool, Option("--json", help="print the numbers as JSON")] = False,
 ) -> None:
     """Describe a trace: entities, degrees, rates, and how stale answers would be without any refresh.
 
@@ -114,21 +101,20 @@ def describe(
     if as_json:
         print_json(dict(found))
         return
-    show(table(str(directory), ["what", "how much"], [list(row) for row in text(found)]))
+    show(TextTable(str(directory), ["what", "how much"], [list(row) for row in text(found)]))
 
 
-@app.command()
 def convert(
     places: Annotated[
         list[Path],
-        typer.Argument(metavar="[MAPPING] OUT", help="a YAML file that maps files and columns; the directory to write"),
+        Argument(metavar="[MAPPING] OUT", help="a YAML file that maps files and columns; the directory to write"),
     ],
-    arrivals: Annotated[str, typer.Option(metavar="FILE[:TIME,KEY]", help=ARRIVALS)] = "",
-    edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
-    changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
-    unit: Annotated[str, typer.Option(help=UNIT)] = "",
-    form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
-    overwrite: Annotated[bool, typer.Option(help="overwrite existing tables")] = False,
+    arrivals: Annotated[str, Option(metavar="FILE[:TIME,KEY]", help=ARRIVALS)] = "",
+    edges: Annotated[str, Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
+    changes: Annotated[str, Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
+    unit: Annotated[str, Option(help=UNIT)] = "",
+    form: Annotated[str, Option("--format", help="csv, csv.gz or parquet")] = "csv",
+    overwrite: Annotated[bool, Option(help="overwrite existing tables")] = False,
 ) -> None:
     """Turn foreign CSV, JSONL or Parquet files into a trace; changes may be derived from observations.
 

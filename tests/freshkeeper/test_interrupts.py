@@ -35,7 +35,7 @@ def test_errors_that_go_round_in_a_circle_are_no_interrupts() -> None:
 
 
 def test_the_command_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(command, "app", in_compiled_code)
+    monkeypatch.setattr(command, "run_command", lambda _: in_compiled_code())
     monkeypatch.setattr(command, "prepare", lambda: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
