@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from freshkeeper.maintenance.analysis.analysis_tables import (
-    DATES_FROM_MS,
     DIGEST,
     FORMAT,
     Analysis,
@@ -30,6 +29,7 @@ from freshkeeper.maintenance.analysis.questions import (
     OF,
     ON_THE_WAY,
     QUESTIONS,
+    SEEDS_AND_DATES,
 )
 from freshkeeper.maintenance.analysis.spark_session import first_words
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
@@ -129,13 +129,12 @@ def _tables(engine: DuckDB, database: Database, run: str, scope: Scope) -> Analy
 
 
 def _set_variables(database: Database, source: Tables, scope: Scope) -> None:
-    of_run = "SELECT count(DISTINCT seed), min(t_ms) FROM own_evaluations"
-    ((seeds, first_ms),) = database.sql(of_run).fetchall()
+    ((seeds, dated),) = database.sql(SEEDS_AND_DATES).fetchall()
     values = {
         "target": scope.target,
         "top": scope.top,
         "changes": "changes" in source.there and scope.judging is Judging.EVERY_TABLE,
-        "dates": seeds == 1 and first_ms is not None and first_ms >= DATES_FROM_MS,
+        "dates": bool(dated),
         "student": student_by_size(max(seeds, 1)),
     }
     for variable, value in values.items():

@@ -16,7 +16,7 @@ FORMAT = 2
 CLOSE = 1e-9
 NOTHING_ANSWERED = "Nothing was answered: no evaluation that counts has answers whose freshness is known"
 DATES_FROM_MS = 365 * 86_400_000
-"""A run of one seed whose instants are all later than this has dates; earlier instants are offsets."""
+"""A run whose instants are all later than this has dates; earlier instants are offsets."""
 
 Row = Mapping[str, Any]
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import duckdb
 
+from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS
 from freshkeeper.maintenance.base.stats import wilson
 from freshkeeper.maintenance.fetching.endpoint import PENDING
 
@@ -34,6 +35,15 @@ LAST_ALONE = f"""
     SELECT * REPLACE (warmup OR row_number() OVER (PARTITION BY {RUN} ORDER BY t_ms DESC, k DESC) > {{last}} AS warmup)
     FROM own_evaluations"""
 """Of each run, only the last evaluations count; all earlier ones are taken as warm-up."""
+
+SEEDS_AND_DATES = f"""
+    WITH placed AS (
+        SELECT setting, coalesce(k, moment) AS k, min(t_ms) AS first_ms, max(t_ms) AS last_ms
+        FROM own_evaluations GROUP BY ALL
+    )
+    SELECT (SELECT count(DISTINCT seed) FROM own_evaluations), bool_and(first_ms >= {DATES_FROM_MS} AND
+        first_ms = last_ms) FROM placed"""
+"""The number of seeds, and whether instants are dates that all seeds share, as those of a recorded trace are."""
 
 ON_THE_WAY = {"evaluated", "audited", "degrees", "changed", "judged_refreshes"}
 """Tables that others are made of."""

@@ -7,6 +7,8 @@ from freshkeeper.maintenance.base.stats import Estimate
 
 GAP = "\N{NO-BREAK SPACE}"
 UNKNOWN = "–"
+MAX_LABEL_LENGTH = 34
+"""Characters of a name beside a chart."""
 MS_BY_UNIT = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
 
 
@@ -74,6 +76,14 @@ def duration(ms: float) -> str:
     if not ms:
         return f"0{GAP}ms"
     return f"{ms * 1000:.3g}{GAP}µs"
+
+
+def shortened(text: str, most: int = MAX_LABEL_LENGTH) -> str:
+    """Return a text with an ellipsis in its middle if it is too long: names often differ at their ends alone."""
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}…{text[-tail:]}"
 
 
 def listing(words: Sequence[str]) -> str:

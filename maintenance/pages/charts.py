@@ -2,7 +2,8 @@
 
 A specification says how data looks and not what it is: rows come later, by name, so that one specification serves every
 choice of a page. Datasets are `rows` (policy, x, mid, low, high, text), `names` (what is written where lines end),
-`rules` (dotted lines), `shade` (the warm-up), `same` (the diagonal) and `frame` (the ends of the vertical axis).
+`rules` (dotted lines), `shade` (the warm-up), `same` (the diagonal) and `frame` (the ends of the vertical axis, and a
+text that says where it begins if that is not 0).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.pages.amounts import MAX_LABEL_LENGTH
 from freshkeeper.maintenance.pages.styles import Style, css
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -25,6 +27,15 @@ HEIGHT = 250
 LABEL_PX = 14
 ROW_PX = 24
 LEGEND_PX = 70
+CHARACTER_PX = 7
+NARROW_PX = 300
+"""The width of a chart that shares its row with another one."""
+TAIL = (MAX_LABEL_LENGTH - 1) // 2
+SHORT_LABEL = (
+    f"length(datum.label) > {MAX_LABEL_LENGTH} ? slice(datum.label, 0, {MAX_LABEL_LENGTH - 1 - TAIL}) + '…' + "
+    f"slice(datum.label, -{TAIL}) : datum.label"
+)
+"""`amounts.shortened` as an expression of Vega: an axis keeps the whole names, which tell its places apart."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 CONFIG: dict[str, Any] = {
     "aria": False,
@@ -48,7 +59,7 @@ CONFIG: dict[str, Any] = {
     "text": {"color": css("ink"), "fontSize": 12},
     "title": {"color": css("ink"), "fontSize": 14, "anchor": "start", "subtitleColor": css("muted")},
 }
-PERCENT = "%"
+PERCENT, COUNT = "%", ",d"
 
 
 class AxisKind(Enum):
@@ -101,6 +112,7 @@ class Chart:
     """whether lines are named in a legend instead of where they end"""
     diagonal: bool = False
     from_zero: bool = False
+    """whether the axis of values begins at zero; bars always do, and other charts say where else they begin"""
     highest: float = inf
     """where the vertical axis ends at the latest"""
     colour_of_part: Mapping[str, str] = field(default_factory=dict)
@@ -127,14 +139,18 @@ def datasets_of(spec: Mapping[str, Any]) -> list[str]:
 
 
 def frame(values: Sequence[float], zero: bool = False, highest: float = inf) -> tuple[float, float]:
-    """Return round numbers around all values, with some room above, for the ends of a vertical axis."""
+    """Return round numbers around all values, with some room above, for the ends of a vertical axis.
+
+    Where all values are the highest possible one, the axis begins at zero.
+    """
     low, high = min(values), max(values)
     if zero:
         low, high = min(0.0, low), max(0.0, high)
-    span = high - low or abs(high) or 1.0
+    span = high - low or abs(high) or 5.0
     steps = [10.0**power * part for power in range(-6, 12) for part in (1, 2, 5)]
     step = min(steps, key=lambda size: abs(span / size - 5))
-    return floor(low / step) * step, min(ceil((high + span / 20) / step) * step, highest)
+    ends = floor(low / step) * step, min(ceil((high + span / 20) / step) * step, highest)
+    return ends if ends[0] < ends[1] else (0.0, highest)
 
 
 def apart(values: Sequence[float], low: float, high: float, height: int = HEIGHT) -> Floats:
@@ -164,7 +180,8 @@ def _lines(chart: Chart, styles: Mapping[str, Style], datasets: Sequence[str]) -
     size = alt.Size("size:Q", scale=None, legend=None)
     layers: list[alt.Chart] = []
     if "shade" in datasets:
-        layers += _warmup(x)
+        shade = _base("shade").encode(x=alt.X("from", **x), x2="to")
+        layers.append(shade.mark_rect(color=css("shade")))
     if "rules" in datasets:
         layers.append(_at_y("rules", y).mark_rule(strokeDash=[2, 3], color=css("ink")))
     if "same" in datasets:
@@ -180,6 +197,8 @@ def _lines(chart: Chart, styles: Mapping[str, Style], datasets: Sequence[str]) -
     if not chart.legend:
         layers += _names(styles, x, y)
     layers.append(_at_y("frame", y).mark_point(opacity=0))
+    begins = _base("frame").mark_text(align="right", color=css("muted")).encode(text="text:N")
+    layers.append(begins.encode(x=alt.value("width"), y=alt.value(-14)))
     height = HEIGHT
     if chart.legend:
         height += LEGEND_PX
@@ -189,11 +208,13 @@ def _lines(chart: Chart, styles: Mapping[str, Style], datasets: Sequence[str]) -
 def _dots(chart: Chart, styles: Mapping[str, Style], rows: int) -> alt.LayerChart | alt.FacetChart:
     """Draw a row per policy: a point at `mid`, a bar from `low` to `high`, and the numbers in a column beside it."""
     logarithms = chart.x.kind is AxisKind.LOGARITHMS
-    scale = alt.Scale(zero=False, nice=False, padding=10)
+    scale, title = alt.Scale(zero=chart.from_zero, nice=False, padding=10), chart.x.title
+    if not chart.from_zero:
+        title += " (the axis does not begin at 0)"
     if logarithms:
-        scale = alt.Scale(type="log", padding=10)
+        scale, title = alt.Scale(type="log", padding=10), f"{chart.x.title} (logarithmic)"
     axis = alt.Axis(format=chart.x.format or "~r", tickCount=4, domain=False, ticks=False, grid=not logarithms)
-    across: dict[str, Any] = {"scale": scale, "title": chart.x.title, "axis": axis}
+    across: dict[str, Any] = {"scale": scale, "title": title, "axis": axis}
     colour, shape, _ = _looks(styles, legend=False)
     base = _base("rows").encode(y=_place("policy"))
     painted = base.encode(color=colour)
@@ -244,7 +265,9 @@ def _across(axis: Axis) -> dict[str, Any]:
     if axis.kind is AxisKind.WORDS:
         # Room in pixels, not in parts of the width: a chart is made narrower once, by as much as its names stick out.
         words = alt.Scale(type="point", padding=0, rangeMin=14, rangeMax={"expr": "width - 14"})
-        words_axis = alt.Axis(labelAngle=0, **labels)
+        widest = sum(CHARACTER_PX * min(len(word), MAX_LABEL_LENGTH) for word in axis.order)
+        angle = 0 if widest <= NARROW_PX else -30
+        words_axis = alt.Axis(labelAngle=angle, labelOverlap=False, labelLimit=0, labelExpr=SHORT_LABEL, grid=False)
         return {"type": vega_type, "title": axis.title, "scale": words, "sort": axis.order, "axis": words_axis}
     scales = {
         AxisKind.NUMBERS: alt.Scale(zero=False, nice=False, padding=12),
@@ -256,23 +279,16 @@ def _across(axis: Axis) -> dict[str, Any]:
 
 def _upwards(axis: Axis) -> dict[str, Any]:
     """Describe the vertical axis: its ends are those of the frame, and its title lies above it."""
-    drawn = alt.Axis(
-        format=axis.format or "~r", titleAngle=0, titleAlign="left", titleY=-10, titleX=0, titleAnchor="start"
-    )
+    title: dict[str, Any] = {"titleAngle": 0, "titleAlign": "left", "titleY": -10, "titleX": 0, "titleAnchor": "start"}
+    if axis.format == COUNT:
+        title["tickMinStep"] = 1
+    drawn = alt.Axis(format=axis.format or "~r", **title)
     return {"scale": alt.Scale(zero=False, nice=False), "title": axis.title, "axis": drawn}
 
 
 def _place(column: str) -> alt.Y:
-    names = alt.Axis(labelLimit=250, labelColor=css("ink"), domain=False)
+    names = alt.Axis(labelLimit=0, labelExpr=SHORT_LABEL, labelColor=css("ink"), domain=False)
     return alt.Y(f"{column}:N", sort=None, title=None, axis=names)
-
-
-def _warmup(x: Mapping[str, Any]) -> list[alt.Chart]:
-    base = _base("shade").encode(x=alt.X("from", **x))
-    return [
-        base.mark_rect(color=css("shade")).encode(x2="to"),
-        base.mark_text(align="left", dx=3, y=8, color=css("muted"), text="warm-up"),
-    ]
 
 
 def _names(styles: Mapping[str, Style], x: Mapping[str, Any], y: Mapping[str, Any]) -> list[alt.Chart]:
@@ -308,5 +324,5 @@ def _looks(styles: Mapping[str, Style], legend: bool) -> tuple[alt.Color, alt.Sh
 def _legend(columns: int) -> alt.Legend:
     return alt.Legend(
         title=None, orient="bottom", columns=columns, columnPadding=20, labelColor=css("ink"), labelFontSize=12,
-        symbolOpacity=1,
+        labelLimit=0, labelExpr=SHORT_LABEL, symbolOpacity=1,
     )  # fmt: skip

@@ -1,13 +1,23 @@
 """Figures of a page: a table becomes a chart, with its rows for each choice and the same in words."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, isnan
 from typing import Any
 
 import numpy as np
 
-from freshkeeper.maintenance.pages.charts import AxisKind, Chart, ChartForm, Interval, apart, frame, specification
+from freshkeeper.maintenance.pages.amounts import amount, percent, shortened
+from freshkeeper.maintenance.pages.charts import (
+    PERCENT,
+    AxisKind,
+    Chart,
+    ChartForm,
+    Interval,
+    apart,
+    frame,
+    specification,
+)
 from freshkeeper.maintenance.pages.styles import Style
 
 Row = dict[str, Any]
@@ -66,12 +76,26 @@ def figure(
     views = {choice: _view(chart, table) for choice, table in tables.items() if table is not None and table.rows}
     present = sorted({name for view in views.values() for name, rows in view.rows.items() if rows})
     longest = max(map(_policies, views.values()), default=0)
+    if chart.form is ChartForm.DOTS:
+        chart = replace(chart, from_zero=_near_zero(views.values()))
     spec = specification(chart, styles, present, longest)
     return Figure(key, title, spec, views, caption=caption, chooser=chooser, wide=wide)
 
 
 def _policies(view: FigureView) -> int:
     return len({row["policy"] for row in view.rows["rows"]})
+
+
+def _near_zero(views: Iterable[FigureView]) -> bool:
+    """Return whether zero is near enough to the values that an axis that begins there still tells them apart."""
+    shown: list[float] = []
+    for view in views:
+        shown += _values(view.rows["rows"])
+    return not shown or min(shown) < max(shown) / 2
+
+
+def _values(rows: Sequence[Row]) -> list[float]:
+    return [row[name] for row in rows for name in ("mid", "low", "high") if row.get(name) is not None]
 
 
 def _view(chart: Chart, table: ChartTable) -> FigureView:
@@ -83,22 +107,26 @@ def _view(chart: Chart, table: ChartTable) -> FigureView:
     if chart.x.kind in (AxisKind.NUMBERS, AxisKind.DATES) and chart.marks is not None:
         lines = {policy: _with_gaps(rows) for policy, rows in lines.items()}
     ends = {policy: _last(rows) for policy, rows in lines.items()}
-    shown = [row[name] for row in table.rows for name in ("mid", "low", "high") if row.get(name) is not None]
+    shown = _values(table.rows)
     if chart.diagonal:
         shown += _tenths_around([*shown, *(row["x"] for row in table.rows)])
     axis = frame([*shown, *table.rules.values()], chart.from_zero, chart.highest)
     # The first policy, which is the best, is drawn last and lies on top.
     marked = [_marked(chart, rows, n / len(lines)) for n, rows in enumerate(reversed(lines.values()))]
     datasets = {"rows": [_short(row) for rows in marked for row in rows]}
-    datasets["frame"] = [{"y": end} for end in axis]
+    begin = percent(axis[0], 0) if chart.y.format == PERCENT else amount(axis[0])
+    notice = f"axis from {begin}" if axis[0] > 0 else ""
+    datasets["frame"] = [{"y": axis[0], "text": notice}, {"y": axis[1], "text": ""}]
     datasets["rules"] = [{"y": y} for y in table.rules.values()]
     if table.shade:
         datasets["shade"] = [{"from": table.shade[0], "to": table.shade[1]}]
     if chart.diagonal:
         datasets["same"] = [{"x": end, "y": end} for end in axis]
     if not chart.legend:
-        # Words lie in their order, numbers and dates in their own.
+        # Words lie in their order, numbers and dates in their own. The diagonal ends where its axes do.
         last = max((rows[-1]["x"] for rows in lines.values()), key=_place_on(chart.x.order))
+        if chart.diagonal:
+            last = axis[1]
         datasets["names"] = _names(ends, table.rules, axis, last)
     return FigureView(datasets, table.words)
 
@@ -152,7 +180,8 @@ def _marked(chart: Chart, rows: Sequence[Row], phase: float) -> list[Row]:
 def _names(ends: Mapping[str, float], rules: Mapping[str, float], axis: tuple[float, float], x: Any) -> list[Row]:
     """Return what is written where lines and rules end, moved apart."""
     places = apart([*ends.values(), *rules.values()], *axis).tolist()
-    texts = [*zip(ends, ends, strict=True), *(("", text) for text in rules)]
+    texts = [(policy, shortened(policy)) for policy in ends]
+    texts += [("", text) for text in rules]
     return [
         _short({"policy": policy, "text": text, "x": x, "y": y})
         for (policy, text), y in zip(texts, places, strict=True)
@@ -180,4 +209,4 @@ def interval(chart: Chart, rows: Iterable[Row]) -> Chart:
     """Return the chart without its intervals where no row has one."""
     if any(row.get("low") is not None for row in rows):
         return chart
-    return Chart(**{**vars(chart), "interval": Interval.NONE})
+    return replace(chart, interval=Interval.NONE)

@@ -10,7 +10,7 @@ from math import inf, isnan
 from freshkeeper.maintenance.analysis.analysis_tables import DATES_FROM_MS
 from freshkeeper.maintenance.analysis.analysis_tables import Row as AnalysisRow
 from freshkeeper.maintenance.pages.amounts import amount, duration, duration_axis, percent
-from freshkeeper.maintenance.pages.charts import PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
+from freshkeeper.maintenance.pages.charts import COUNT, PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
 from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row, figure, interval
 from freshkeeper.simulator.report.groups import Group
 from freshkeeper.simulator.report.panels import share_columns
@@ -53,13 +53,13 @@ FRESHNESS = OverTime(
     from_zero=False, highest=1.0, text=percent,
 )  # fmt: skip
 STALE = OverTime(
-    column="stale", key="stale", title="Accumulated stale answers", y=Axis("stale answers", ",d"),
+    column="stale", key="stale", title="Accumulated stale answers", y=Axis("stale answers", COUNT),
     caption="From the end of the warm-up on: flatter is better.",
     caption_without_warmup="From the first evaluation on: flatter is better.",
 )  # fmt: skip
 SPENT = OverTime(
     column="spent", key="spent", title="Budget spent per evaluation", y=Axis("cost units", ",~r"),
-    caption="The dotted line is γ, what each evaluation is paid.",
+    caption="The dotted line is γ, what each evaluation is paid; the warm-up is shaded.",
     caption_without_warmup="The dotted line is γ, what each evaluation is paid.",
 )  # fmt: skip
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, Axis, Chart, ChartForm, apart, frame
+from freshkeeper.maintenance.pages.amounts import MAX_LABEL_LENGTH, shortened
+from freshkeeper.maintenance.pages.charts import HEIGHT, LABEL_PX, PERCENT, Axis, Chart, ChartForm, apart, frame
 from freshkeeper.maintenance.pages.figures import ChartTable, figure
 from freshkeeper.maintenance.pages.page import blocks
 from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT, looks
@@ -36,7 +37,44 @@ def test_an_axis_ends_at_round_numbers() -> None:
     assert list(frame([0.23, 0.58])) == pytest.approx([0.2, 0.6])
     assert frame([0.5, 0.99], highest=1.0)[1] == 1
     assert frame([7, 12], zero=True)[0] == 0
-    assert frame([0.0])[1] > 0
+    assert frame([0.0]) == (0, 1)
+    assert frame([1.0, 1.0], highest=1.0) == (0, 1)
+
+
+def test_an_axis_that_does_not_begin_at_zero_says_where_it_begins() -> None:
+    percents = Chart(form=ChartForm.LINES, x=Axis("evaluation"), y=Axis("fresh", PERCENT))
+    for values, notice in (((0.72, 0.9), "axis from 70\N{NO-BREAK SPACE}%"), ((0.0, 0.9), "")):
+        rows = [{"policy": "ibm", "x": x, "mid": value} for x, value in enumerate(values)]
+        (view,) = figure(
+            "key", "title", percents, {"": ChartTable(rows, "words")}, looks({"ibm": "ibm"})
+        ).views.values()
+        assert view.rows["frame"][0]["text"] == notice
+
+
+def test_dots_near_zero_begin_there_and_others_say_that_they_do_not() -> None:
+    dots = Chart(form=ChartForm.DOTS, x=Axis("seconds"))
+    for values, begins in (((1, 9), True), ((8, 9), False)):
+        rows = [{"policy": str(value), "mid": value, "text": ""} for value in values]
+        spec = figure("key", "title", dots, {"": ChartTable(rows, "words")}, looks({"1": "1"})).spec
+        x = spec["layer"][0]["encoding"]["x"]
+        assert x["scale"]["zero"] == begins
+        assert ("does not begin at 0" in x["title"]) != begins
+
+
+LONG = "http://example.org/the-only-customer-of-the-shop-in-the-north/12345"
+
+
+def test_long_names_are_shortened_in_the_middle_and_never_cut() -> None:
+    assert shortened(LONG) == "http://example.or…-the-north/12345"
+    assert len(shortened(LONG)) <= MAX_LABEL_LENGTH == len(shortened("x" * MAX_LABEL_LENGTH))
+    bars = Chart(form=ChartForm.BARS, x=Axis("of answers", PERCENT))
+    spec = figure("key", "title", bars, {"": ChartTable([{"policy": LONG, "mid": 1}], "words")}, {}).spec
+    axis = spec["layer"][0]["encoding"]["y"]["axis"]
+    assert axis["labelLimit"] == 0
+    assert "'…'" in axis["labelExpr"]
+    rows = [{"policy": LONG, "x": 1, "mid": 1.0}]
+    (view,) = figure("key", "title", LINES, {"": ChartTable(rows, "words")}, looks({LONG: LONG})).views.values()
+    assert [(row["policy"], row["text"]) for row in view.rows["names"]] == [(LONG, shortened(LONG))]
 
 
 def test_a_pause_between_evaluations_is_a_gap_in_the_line() -> None:

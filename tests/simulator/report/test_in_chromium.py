@@ -10,6 +10,7 @@ import pytest
 from browser import Chromium
 from PIL import Image
 
+from freshkeeper.maintenance.pages.amounts import shortened
 from freshkeeper.simulator.report.page import write_report
 
 pytestmark = pytest.mark.slow
@@ -98,13 +99,14 @@ def test_on_a_phone_the_names_beside_a_panel_of_words_are_whole(
     chromium: Chromium, make_run: Callable[..., Path], tmp_path: Path
 ) -> None:
     settings = {law: {"varied": {"law": law}} for law in ("fixed", "poisson")}
-    fresh = {law: {"lru": [0.3, 0.4], "fba(literal=true)": [0.7, 0.8]} for law in settings}
+    long = "gain(explore=0.125, prior=beta, cool_down_ms=60000)"
+    fresh = {law: {"lru": [0.3, 0.4], "fba(literal=true)": [0.7, 0.8], long: [0.5, 0.6]} for law in settings}
     page = write_report(make_run(fresh, settings=settings), tmp_path / "page.html")
     page.write_text(page.read_text("utf-8").removesuffix(END) + NAMES + END, "utf-8")
     frame = tmp_path / "phone.html"
     frame.write_text(FRAME.format(width=390))
     seen = told(chromium.run(frame, "--dump-dom")[0])
-    assert {"fba(literal=true)", "lru", "fixed", "poisson"} <= seen.keys()
+    assert {"fba(literal=true)", shortened(long), "lru", "fixed", "poisson"} <= seen.keys()
     assert [word for word, room in seen.items() if room < 0] == []
 
 

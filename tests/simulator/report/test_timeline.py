@@ -60,10 +60,10 @@ def test_evaluations_without_answers_leave_a_gap(make_run: Make, write_table: Ma
     assert column(path, "freshness") == [0, None, 0]
 
 
-def test_instants_are_dates_in_production_alone(make_run: Make) -> None:
+def test_instants_are_dates_where_there_are_any_and_offsets_elsewhere(make_run: Make) -> None:
     assert column(make_run({"ibm": [0.5]}, t0=20_000 * DAY), "x")[0] == 20_000 * DAY + 1000
     assert column(make_run({"ibm": [0.5]}, "b"), "x")[0] == 1
-    assert column(make_run({"ibm": [0.5, 0.6]}, "c", t0=20_000 * DAY), "x")[0] == 1
+    assert column(make_run({"ibm": [0.5, 0.6]}, "c", t0=20_000 * DAY), "x")[0] == 20_000 * DAY + 1000
 
 
 def test_fetches_that_touched_no_network_are_no_latency(make_run: Make) -> None:
