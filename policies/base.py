@@ -9,15 +9,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, Kinds
 
 NEVER = -(2**62)
 """The refresh time of an SR of which the view holds no copy."""
+
+Values = TypeVar("Values", bound=NDArray[Any])
+
+
+def read_only(array: Values) -> Values:
+    """Return the array itself if nobody can write into it, and a view that is so otherwise."""
+    if not array.flags.writeable:
+        return array
+    view: Values = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class Case(StrEnum):
@@ -83,6 +95,10 @@ class Graph:
     sr_start: Ints
     sr_neighbours: Ids
 
+    def __post_init__(self) -> None:
+        for name in ("sn_start", "sn_neighbours", "sr_start", "sr_neighbours"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
     @property
     def sns(self) -> int:
         """The number of SNs."""
@@ -136,6 +152,15 @@ class Structure:
     arrival_rate: Floats
     """expected new window mappings of each SN per evaluation"""
 
+    def __post_init__(self) -> None:
+        for name in ("profile", "arrival_rate"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+
+ARRAYS_OF_A_ROUND = (
+    "demand", "fresh_if_refreshed", "fresh_if_kept", "cost", "last_refresh", "expected_arrivals", "kinds"
+)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -145,6 +170,8 @@ class Round:
     many new answers SR j is expected to take part in per evaluation, each for `span` of them. `change[j, m]` is the
     probability that SR j changes between the evaluations m − 1 and m whatever happened before, for policies that look
     past the first change. It and the structure are made when a policy first looks at them, within `select`.
+
+    All arrays are read-only: a policy that wants to change one copies it.
 
     >>> from freshkeeper import round_of
     >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1], fresh=[0])
@@ -164,10 +191,17 @@ class Round:
     knowledge: Knowledge = Knowledge.EXACT
     now: int = 0
     span: int = 1
-    keys: Sequence[object] = ()
-    """of a miss, and of edges, the key is that of the SN"""
+    keys: Sequence[str] = ()
+    """as the journal writes them: terms in N-Triples, those of a tuple separated by spaces; of a miss, and of edges,
+    the key of the SN"""
     kinds: Kinds | None = None
     """None: copies all"""
+
+    def __post_init__(self) -> None:
+        for name in ARRAYS_OF_A_ROUND:
+            array = getattr(self, name)
+            if array is not None:
+                object.__setattr__(self, name, read_only(array))
 
     @property
     def srs(self) -> int:
@@ -187,7 +221,7 @@ class Round:
     @cached_property
     def change(self) -> Floats:
         """SR × H, column 0 is 0."""
-        return self.foresee()
+        return read_only(self.foresee())
 
     @property
     def graph(self) -> Graph:
@@ -202,17 +236,17 @@ class Round:
     @cached_property
     def candidates(self) -> Bools:
         """C: SRs with an SN in the current window."""
-        return self.demand[:, 0] > 0
+        return read_only(self.demand[:, 0] > 0)
 
     @cached_property
     def stale(self) -> Bools:
         """SRs whose copy is not known to be fresh now: the stale ones in `exact`, nearly all in `learned`."""
-        return self.fresh_if_kept[:, 0] < 1
+        return read_only(self.fresh_if_kept[:, 0] < 1)
 
     @cached_property
     def staleness(self) -> Floats:
         """1 − F⁰: the probability that the copy of each SR is stale now, 0 or 1 where that is known."""
-        return 1.0 - self.fresh_if_kept[:, 0]
+        return read_only(1.0 - self.fresh_if_kept[:, 0])
 
     @cached_property
     def certain(self) -> bool:
@@ -224,17 +258,17 @@ class Round:
     @cached_property
     def missing(self) -> Bools:
         """SRs whose copy is more likely stale than fresh: the inputs that an aggregate waits for."""
-        return self.fresh_if_kept[:, 0] < 0.5
+        return read_only(self.fresh_if_kept[:, 0] < 0.5)
 
     @cached_property
     def stale_candidates(self) -> Bools:
         """The candidates that a refresh could help."""
-        return self.candidates & self.stale
+        return read_only(self.candidates & self.stale)
 
     @cached_property
     def expected_profile(self) -> Floats:
         """c̄: what is in the window plus expected arrivals, rate × evaluations ahead, saturating at ω/β."""
-        return self.profile + np.outer(self.structure.arrival_rate, self._arrived)
+        return read_only(self.profile + np.outer(self.structure.arrival_rate, self._arrived))
 
     @cached_property
     def expected_demand(self) -> Floats:
@@ -243,7 +277,7 @@ class Round:
             return self.demand
         expected = np.multiply.outer(self._arrived, self.expected_arrivals)  # laid out as demand is
         expected += self.demand.T
-        return expected.T
+        return read_only(expected.T)
 
     @property
     def _arrived(self) -> Floats:
@@ -298,7 +332,7 @@ class Results:
     fetched: Bools
     changed: Bools
     now: int
-    keys: tuple[object, ...] = ()
+    keys: tuple[str, ...] = ()
     kinds: Kinds | None = None
     """None: copies all"""
 
@@ -307,8 +341,9 @@ class Results:
 class Policy(Protocol):
     """Chooses what to fetch again. Settings are the fields of a dataclass; what it handles is declared on the class.
 
-    Optional hooks, called where they exist: `observe(results)` after the fetch, `state()` and `restore(state)` around a
-    restart, `foresee(future)` for bounds that are given the whole trace.
+    Optional hooks, called where they exist: `observe(results)` after the fetch, `state()` after every evaluation that
+    is kept and `restore(state)` after a restart, `metrics()` for numbers to be shown, `foresee(future)` for bounds that
+    are given the whole trace.
     """
 
     name: ClassVar[str]

@@ -3,6 +3,7 @@
 The best of all are then among the best of every part, so a graph may be scored in parts, wherever they lie.
 """
 
+import math
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.base.compiled import njit
+from freshkeeper.maintenance.base.errors import BadSelectionError
 from freshkeeper.policies import choose
 from freshkeeper.policies.base import BasePolicy, Budget, Knowledge, Round, Selection
 
@@ -39,9 +41,22 @@ class Ranked(BasePolicy):
     def score(self, round: Round) -> Floats:
         """Return the worth of each SR, from its own row of the round alone; −∞ where it is left alone."""
 
+    def checked_score(self, round: Round) -> Floats:
+        """Return the scores; raise BadSelectionError if they are no number for each entry."""
+        scores = self.score(round)
+        fault = ""
+        if not isinstance(scores, np.ndarray) or scores.dtype.kind not in "iuf" or scores.shape != (round.srs,):
+            told = f"{scores.dtype} of the shape {scores.shape}" if isinstance(scores, np.ndarray) else repr(scores)
+            fault = f"must return {round.srs} numbers, one for each entry, not {told[:80]}"
+        elif math.isnan(scores.min(initial=np.inf)):  # a NaN is the minimum of all
+            fault = f"gave the score NaN to entry {int(np.flatnonzero(np.isnan(scores))[0])}"
+        if fault:
+            raise BadSelectionError(f"the policy {self.name!r}: score() {fault}")
+        return scores
+
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Take the best by score, as far as the budget reaches."""
-        scores = self.score(round)
+        scores = self.checked_score(round)
         return choose.best(scores, scores > NO, round.cost, budget.available, rng, reason=self.reason)
 
 

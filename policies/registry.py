@@ -244,6 +244,23 @@ def settings_of(policy: type[Policy]) -> list[PolicySetting]:
     return found
 
 
+def title_of(policy: Policy) -> str:
+    """Return a policy as on the command line, with the settings that are not the defaults."""
+    settings: dict[str, Any] = {}
+    for setting in settings_of(type(policy)):
+        value = getattr(policy, setting.name, setting.default)
+        if not _equal(value, setting.default):
+            settings[setting.name] = value
+    return as_text({"name": policy.name or type(policy).__name__, **settings})
+
+
+def _equal(value: object, default: object) -> bool:
+    try:
+        return bool(value == default)
+    except ValueError:  # arrays
+        return False
+
+
 @cache
 def _field_docs(policy: type) -> dict[str, str]:
     """Return the docstrings of the fields of a class and its bases, which Python itself does not keep."""

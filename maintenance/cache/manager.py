@@ -10,7 +10,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from freshkeeper.maintenance.cache.answer_checks import AnswerChecks, AnswerWeig
 from freshkeeper.maintenance.cache.budget.audit import Auditor, Draws
 from freshkeeper.maintenance.cache.budget.controller import AUDITS
 from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule, Ledger, rule_of
-from freshkeeper.maintenance.cache.budget.selection import check_handles, check_selection, preferring, whole_requests
+from freshkeeper.maintenance.cache.budget.selection import check_handles, preferring, whole_requests
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.budget.target_income import TargetIncome, ledger_of
 from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
@@ -38,7 +37,7 @@ from freshkeeper.maintenance.cache.evaluation import (
     Refreshes,
 )
 from freshkeeper.maintenance.cache.late_refreshes import LateRefreshes
-from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON, RoundBuilder
+from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON, KeyText, RoundBuilder, plain_key_text
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
@@ -56,6 +55,18 @@ from freshkeeper.policies.base import (
     Selection,
 )
 from freshkeeper.policies.registry import make
+from freshkeeper.policies.runner import PolicyRunner
+
+
+@dataclass(frozen=True)
+class PolicyContext:
+    """Says where a policy works, whether its errors end an evaluation, and how it sees keys."""
+
+    label: str = ""
+    """the setting or source, and the seed; default: the seed"""
+    skips_errors: bool = False
+    """an evaluation whose policy fails refreshes nothing and is counted; otherwise the error is raised"""
+    key_text: KeyText = plain_key_text
 
 
 @dataclass(eq=False)
@@ -73,7 +84,7 @@ class Manager:
     endpoint: Fetcher
     """the source: a fetcher, a function, or anything with `fetch(keys)` (docs/writing-a-source.md)"""
     policy: Policy
-    """the policy or its name"""
+    """the policy, or its name with settings"""
     budget: BudgetRule | Ledger
     """a rule, a ledger of a shared budget, or the number of requests for every evaluation"""
     model: ChangeModel
@@ -87,6 +98,8 @@ class Manager:
     target: float | None = None
     """the share of answers that is to be fresh: the budget is then the most that an evaluation may cost"""
     timer: Callable[[], int] = time.perf_counter_ns
+    context: PolicyContext = field(default_factory=PolicyContext)
+    runner: PolicyRunner = field(init=False)
     view: View = field(init=False)
     ledger: Ledger = field(init=False)
 
@@ -96,6 +109,7 @@ class Manager:
             self, window: WindowSpec, endpoint: SourceLike, policy: Policy | str, budget: BudgetRule | Ledger | Amount,
             model: ChangeModel, case: Case = ..., capacity: int | None = ..., seed: int | np.random.SeedSequence = ...,
             answers: bool = ..., audit: Amount = ..., target: float | None = ..., timer: Callable[[], int] = ...,
+            context: PolicyContext = ...,
         ) -> None: ...  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -105,13 +119,15 @@ class Manager:
         self.policy = make(self.policy) if isinstance(self.policy, str) else self.policy
         self.budget = rule_of(self.budget)
         check_handles(self.policy, self.case, self.model.knowledge)
+        label = self.context.label or _seed_label(self.seed)
+        self.runner = PolicyRunner(self.policy, label, self.context.skips_errors)
         content = Window(self.window, LONGEST_HORIZON)
         self.graph = MaintenanceGraph(content)
         self.view = View(self.graph, self.model, self.capacity)
         self.demand = WindowDemand(content, self.view)
-        self.writer = ViewWriter(self.view, self.model, self.policy, self.demand)
+        self.writer = ViewWriter(self.view, self.model, self.runner, self.demand, self.context.key_text)
         self.late = LateRefreshes(self.writer)
-        self.rounds = RoundBuilder(self.window, self.view, self.model, self.policy, self.case)
+        self.rounds = self._round_builder()
         self.ledger = ledger_of(self.budget, self.target)
         if not self.audit and isinstance(self.ledger.income, TargetIncome):
             self.audit = AUDITS
@@ -186,9 +202,9 @@ class Manager:
             return
         budget = self._capped_by_source(income.most_available(prepared.now), prepared.now)
         round = self.rounds.without(self.endpoint.keys_in_backoff(), prepared.srs, prepared.round, budget)
-        selection = deepcopy(self.policy).select(round, budget, deepcopy(self.rng))
-        check_selection(self.policy, round, selection, budget)
-        income.bid(selection.scores, round.cost[selection.chosen])
+        selection = self.runner.preview(round, budget, self.rng)
+        if selection is not None:
+            income.bid(selection.scores, round.cost[selection.chosen])
 
     def choose(self, prepared: PreparedRound, first: Sequence[int] = ()) -> Decision:
         """Open the budget and let the policy choose; entries in the slots `first` go before its choice."""
@@ -197,8 +213,7 @@ class Manager:
         draws = self.checks.draw(prepared, budget, self.ledger, self.endpoint.price)
         budget = replace(budget, available=budget.available - draws.cost)
         round = self.rounds.without(self.endpoint.keys_in_backoff(), prepared.srs, prepared.round, budget)
-        selection = self.policy.select(round, budget, self.rng)
-        check_selection(self.policy, round, selection, budget)
+        selection = self.runner.select(round, budget, self.rng)
         # The policy numbers entries within the round; from here on they have the slots of the view.
         chosen = Selection(prepared.srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
         if len(first):
@@ -366,15 +381,17 @@ class Manager:
     def move_to(self, window: WindowSpec, now: int) -> None:
         """Count demand in another window from now on; of earlier arrivals, keep those that both windows reach."""
         self.demand.move_to(window, LONGEST_HORIZON, now)
-        self.window, self.rounds = window, RoundBuilder(window, self.view, self.model, self.policy, self.case)
+        self.window = window
+        self.rounds = self._round_builder()
 
     def dump(self) -> dict[str, Any]:
         """Return what must survive a restart beside the view, as JSON: ledger, random state, audits, policy."""
         state: dict[str, Any] = {"ledger": self.ledger.dump(), "rng_state": self.rng.bit_generator.state}
         if self.auditor is not None:
             state["audits"] = self.auditor.dump()
-        if hasattr(self.policy, "state"):
-            state["policy"] = [self.policy.name, self.policy.state()]
+        policy_state = self.runner.dump()
+        if policy_state is not None:
+            state["policy"] = [self.policy.name, policy_state]
         return state
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -384,12 +401,20 @@ class Manager:
         if self.auditor is not None and "audits" in state:
             self.auditor.load(state["audits"])
         name, policy_state = state.get("policy", ("", None))
-        if name == self.policy.name and hasattr(self.policy, "restore"):
-            self.policy.restore(policy_state)
+        if name == self.policy.name:
+            self.runner.load(policy_state)
+
+    def attach(self, policy: Policy) -> None:
+        """Go on with a policy that was made anew and gets the state of the one before, as after a restart."""
+        self.policy = policy
+        self.runner.attach(policy)
 
     def regular(self) -> list[Regular]:
         """Return the entries that are believed to change by a clock, the surest first."""
         return regular_entries(self.model, self.view.srs.keys)
+
+    def _round_builder(self) -> RoundBuilder:
+        return RoundBuilder(self.window, self.view, self.model, self.runner, self.case, key_text=self.context.key_text)
 
     def _capped_by_source(self, budget: Budget, now: int) -> Budget:
         """Cap a budget by what the source takes now; the rest may be banked."""
@@ -416,6 +441,10 @@ class Manager:
         """Return the answers of the last evaluation, also where evaluations do not carry them."""
         carried = evaluation.carried_answers
         return Answers.of(evaluation.join, self.view) if carried is None else carried
+
+
+def _seed_label(seed: int | np.random.SeedSequence) -> str:
+    return f"seed {seed.entropy if isinstance(seed, np.random.SeedSequence) else seed}"
 
 
 def _gap(window: WindowSpec) -> str:

@@ -1,20 +1,31 @@
 """The round of one evaluation: what the policy sees, built from graph, view and change knowledge."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
-from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints, Kinds
+from freshkeeper.maintenance.base.term_text import key_as_text
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.fetching.endpoint import EntryId, Price
-from freshkeeper.policies.base import Budget, Case, Policy, Round, Scope
+from freshkeeper.policies.base import Budget, Case, Round, Scope
+from freshkeeper.policies.runner import PolicyRunner
 
 LONGEST_HORIZON = 64
 """H is cut here: a window of more steps is planned for only so far ahead."""
+
+KeyText: TypeAlias = Callable[[int, Hashable], str]
+"""Writes the key of an entry of a kind as policies and journals have it."""
+
+
+def plain_key_text(kind: int, key: Hashable) -> str:
+    """Write a source's key, whatever its kind."""
+    del kind
+    return key_as_text(key)
 
 
 @dataclass(eq=False)
@@ -24,23 +35,25 @@ class RoundBuilder:
     window: WindowSpec
     view: View
     model: ChangeModel
-    policy: Policy
+    runner: PolicyRunner
     case: Case
+    key_text: KeyText = plain_key_text
     horizon: int = field(init=False)
     _pace: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
+        self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.runner.policy.reach))
 
     def build(self, now: int, k: int, price: Price, of_misses: Price | None = None) -> tuple[Ints, Round]:
         """Return the slots of the round and the round; `of_misses` is the price of lookup keys that are not there."""
         graph = self.view.graph
-        active = graph.active(self.policy.scope)
+        scope = self.runner.policy.scope
+        active = graph.active(scope)
         srs = np.arange(graph.srs) if active is None else active
         last_refresh = self.view.last_refresh[srs]
         instants = self._instants(now, k)
         beliefs = self.model.beliefs(instants, last_refresh, False, active)
-        expects = self.policy.scope is Scope.EXPECTED
+        expects, kinds = scope is Scope.EXPECTED, self.view.kinds[srs]
         return srs, Round(
             demand=self._with_misses(graph.demand(self.horizon, active), srs),
             fresh_if_refreshed=beliefs.refreshed,
@@ -54,8 +67,8 @@ class RoundBuilder:
             knowledge=self.model.knowledge,
             now=now,
             span=self.window.span,
-            keys=Keys(self.view.srs.keys, srs),
-            kinds=self.view.kinds[srs],
+            keys=Keys(self.view.srs.keys, srs, kinds, self.key_text),
+            kinds=kinds,
         )
 
     def _costs(self, srs: Ints, each: float, missing: float) -> Floats:
@@ -94,22 +107,25 @@ class RoundBuilder:
 
 
 @dataclass(frozen=True, eq=False)
-class Keys(Sequence[object]):
-    """The sources' keys of some slots, looked up only when somebody asks."""
+class Keys(Sequence[str]):
+    """The keys of some slots as text, written only when somebody asks."""
 
-    keys: Sequence[object]
+    keys: Sequence[Hashable]
     slots: Ints
+    kinds: Kinds
+    key_text: KeyText
 
     def __len__(self) -> int:
         return self.slots.size
 
     @overload
-    def __getitem__(self, number: int) -> object: ...
+    def __getitem__(self, number: int) -> str: ...
 
     @overload
-    def __getitem__(self, number: slice) -> Sequence[object]: ...
+    def __getitem__(self, number: slice) -> Sequence[str]: ...
 
-    def __getitem__(self, number: int | slice) -> object:
+    def __getitem__(self, number: int | slice) -> str | Sequence[str]:
         if isinstance(number, slice):
-            return [self.keys[slot] for slot in self.slots[number].tolist()]
-        return self.keys[int(self.slots[number])]
+            kinds, slots = self.kinds[number].tolist(), self.slots[number].tolist()
+            return [self.key_text(kind, self.keys[slot]) for kind, slot in zip(kinds, slots, strict=True)]
+        return self.key_text(int(self.kinds[number]), self.keys[int(self.slots[number])])

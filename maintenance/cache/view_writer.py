@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ids
+from freshkeeper.maintenance.cache.round_builder import KeyText
 from freshkeeper.maintenance.cache.view.changes import ChangeModel, Evidence
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.window_demand import WindowDemand
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded
-from freshkeeper.policies.base import Policy, Results
+from freshkeeper.policies.base import Results
+from freshkeeper.policies.runner import PolicyRunner
 
 
 @dataclass(eq=False)
@@ -19,8 +21,9 @@ class ViewWriter:
 
     view: View
     model: ChangeModel
-    policy: Policy
+    runner: PolicyRunner
     demand: WindowDemand
+    key_text: KeyText
     overtaken: bool = False
     """whether copies have come that were read before the last evaluation"""
 
@@ -40,8 +43,10 @@ class ViewWriter:
                 brought |= {slot: copy for slot, copy in zip(slots, copies, strict=True) if copy.error is None}
         if brought:
             self.store(np.array(list(brought), np.int32), list(brought.values()), read_at)
-        if hasattr(self.policy, "observe"):
-            self.policy.observe(Results(srs, good, changed, read_at, keys=tuple(keys), kinds=self.view.kinds[srs]))
+        if self.runner.observes:
+            kinds = self.view.kinds[srs]
+            names = tuple(map(self.key_text, kinds.tolist(), keys))
+            self.runner.observe(Results(srs, good, changed, read_at, keys=names, kinds=kinds))
         return changed
 
     def store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:

@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 
 from freshkeeper.maintenance.base.kinds import Kind
-from freshkeeper.maintenance.base.terms import text_of
+from freshkeeper.maintenance.base.term_text import key_as_text
 from freshkeeper.maintenance.cache.budget.audit import Audit
 from freshkeeper.maintenance.cache.evaluation import Answers, Record, Refreshes
 from freshkeeper.maintenance.journal.journal import Column
 
 KIND_PREFIXES = ("", "miss ", "edges ")
 """The prefix of the key of a refresh, by its kind."""
-
-
-def key_as_text(key: object) -> str:
-    """Return a key as text, the terms of a tuple separated by spaces."""
-    return " ".join(map(text_of, key)) if isinstance(key, tuple) else text_of(key)
 
 
 def keys_as_text(keys: Sequence[Hashable]) -> list[str]:

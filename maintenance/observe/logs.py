@@ -69,5 +69,7 @@ def observe(source: str, manager: Manager, evaluation: Evaluation) -> None:
     for kind, errors in kinds.items():
         details = {"kind": kind, "count": len(errors), "first": errors[0]}
         log_event(logging.WARNING, "fetch failed", source=source, t=record.t_ms, **details)
+    if manager.runner.error:
+        log_event(logging.ERROR, "policy failed", source=source, t=record.t_ms, error=manager.runner.error)
     if manager.ledger.over_budget:
         log_event(logging.ERROR, "over budget", source=source, t=record.t_ms, spent=float(manager.ledger.spent))

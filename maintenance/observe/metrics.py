@@ -66,6 +66,8 @@ class Metrics:
             "freshkeeper",
             registry=self.registry,
         )
+        self.failed_rounds = self._counter("failed_rounds", "evaluations whose policy failed: they refreshed nothing")
+        self.of_policy = self._gauge("policy", "numbers that a policy tells of itself", "name")
         self.candidates = self._gauge("candidates", "entries that the windows need")
         self.last = self._gauge("last_evaluation_seconds", "event time of the last evaluation, since 1970")
         self.decide = self._histogram("decide_seconds", "time to choose what to fetch")
@@ -88,6 +90,9 @@ class Metrics:
                 outcome = "failed"
                 self.errors.labels(source, kind_of(error)).inc()
             self.refreshes.labels(source, outcome).inc()
+        self.failed_rounds.labels(source).inc(bool(manager.runner.error))
+        for name, value in manager.runner.metrics().items():
+            self.of_policy.labels(source, name).set(value)
         self.misses.labels(source).set(len(manager.view.misses))
         self.budget_left.labels(source).set(record.carried)
         self.entries.labels(source).set(len(manager.view.srs) - len(manager.view.misses))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from freshkeeper.maintenance.base.term_text import decode, encode
 from freshkeeper.maintenance.engine.r2s import AnswerBag, Freshness
 from freshkeeper.maintenance.state.database import Database
-from freshkeeper.maintenance.state.term_text import decode, encode
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -100,6 +100,10 @@ class RunConfig(RuntimeConfig):
         default="",
         description="the address of metrics for Prometheus, as :9100",
         json_schema_extra=option("metrics", ":PORT"),
+    )
+    on_policy_error: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="what a failing policy does: fail ends the run, skip answers from the view as it is and counts it",
     )
     limit: Duration | None = Field(
         default=None,

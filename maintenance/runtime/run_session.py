@@ -70,6 +70,8 @@ class Session:
     """the number of answers that were dropped, since an entry had not been fetched yet"""
     marked: int = 0
     """the number of answers that were given without an entry that had not been fetched yet"""
+    failed_rounds: int = 0
+    """the number of evaluations of a view whose policy failed"""
     _targets: dict[str, Manager] = field(default_factory=dict)
     """views with a target, by source"""
     _dropping: list[str] = field(default_factory=list)
@@ -276,6 +278,10 @@ class Session:
         self.failed_fetches += evaluation.record.errors * self._several
         self.missed += evaluation.record.missed
         self.marked += evaluation.record.marked
+        if manager.runner.error:
+            if not self.failed_rounds:
+                self.log(f"{manager.runner.error}; its evaluations refresh nothing")
+            self.failed_rounds += 1
 
     def _settings(self) -> dict[str, object]:
         """Return all settings of the run, with those in the files of its sources."""
@@ -309,6 +315,8 @@ class Session:
             if self._dropping:
                 missed += f" ({self._dropping[0]})"
             yield f"{missed}; {HINT_LARGER_BUDGET}"
+        if self.failed_rounds:
+            yield f"the policy failed in {self.failed_rounds:,} evaluations, which refreshed nothing"
         for each in self.runtime.sources.values():
             yield from each.transport.warnings()
         for source, manager in self._targets.items():
@@ -328,6 +336,7 @@ class Session:
             missing=config.missing,
             dropping=self._dropping.append,
             speed=speed_of(config.speed) or 1,
+            skips_policy_errors=config.on_policy_error == "skip",
         )
 
 

@@ -29,6 +29,7 @@ from freshkeeper.maintenance.serve.registrations import evaluator_of
 from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.registry import title_of
 
 HISTORY_SIZE = 720
 """The number of evaluations that are kept of each query and view."""
@@ -127,9 +128,11 @@ class Status:
         known.track.add(
             numbers | {"wall_ms": self.clock() * 1000, "checked": len(verdicts), "checked_fresh": sum(verdicts)}
         )
-        known.last_error = next(
-            (mask_secrets(e) for e in evaluation.refreshes.errors if e is not None), known.last_error
-        )
+        errors = [error for error in evaluation.refreshes.errors if error is not None]
+        if manager.runner.error:
+            errors.insert(0, manager.runner.error)
+        if errors:
+            known.last_error = mask_secrets(errors[0])
         for audit in evaluation.audits:
             self.audits.append(
                 {
@@ -291,7 +294,7 @@ class Status:
         return {
             "source": source,
             "queries": queries,
-            "policy": manager.policy.name,
+            "policy": title_of(manager.policy),
             "case": manager.case.value,
             "freshness": {
                 "over": min(RECENT, track.count),
@@ -309,6 +312,8 @@ class Status:
             "entries": len(manager.view.srs) - len(manager.view.misses),
             "missing": len(manager.view.misses),
             "errors": float(track.last(RECENT, "errors").sum()),
+            "failed_rounds": manager.runner.failed_rounds,
+            "policy_metrics": manager.runner.metrics(),
             "last_error": known.last_error,
             "stalest": known.stalest,
             "last": track.latest,

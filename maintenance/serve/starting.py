@@ -1,6 +1,7 @@
 """Starting a service from its config, and changing its queries to those of another config."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
@@ -40,6 +41,8 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
         journal = QueryJournal(config.seed, config.journal, state, about, retention)
         observe = observe_all([journal.observe, *observers])
         settings = MaintenanceSettings.of(config, observe, state, _shared_budget(config, state))
+        # A service outlives a wrong policy: the evaluation answers from the view, and the failure is counted.
+        settings = replace(settings, skips_policy_errors=True)
         engine = OverlappingEngine(inputs=Inputs(config.gap))
         sources = open_sources(config.sources, config.volatile)
         runtime = QueryRuntime(

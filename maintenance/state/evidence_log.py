@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Ids, Ints
+from freshkeeper.maintenance.base.term_text import Json, decode, encode
 from freshkeeper.maintenance.cache.view.changes import Beliefs, ChangeModel, Evidence
-from freshkeeper.maintenance.state.term_text import Json, decode, encode
 from freshkeeper.policies.base import Knowledge
 
 

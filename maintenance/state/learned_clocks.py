@@ -5,12 +5,12 @@ from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
+from freshkeeper.maintenance.base.term_text import decode
 from freshkeeper.maintenance.cache.view.learned import Learned
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import FILE, Database
 from freshkeeper.maintenance.state.evidence_log import replay
-from freshkeeper.maintenance.state.term_text import decode
 
 
 def learned_clocks(directory: Path, sources: Collection[str]) -> dict[str, list[Regular]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.term_text import decode, encode
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.stored_source import StoredSource
-from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.base import NEVER
 
 INSERT_SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from freshkeeper.maintenance.base.arrays import Ints
-from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.manager import Manager, PolicyContext
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.learned import Learned, Poisson
 from freshkeeper.maintenance.cache.view.published import Published
@@ -165,6 +166,7 @@ class Task:
                 answers=setting.experiment.answers,
                 audit=setting.experiment.audit,
                 target=setting.experiment.hold,
+                context=PolicyContext(f"setting {setting.name}, seed {self.seed}", key_text=self._key_text),
             )
         if setting.experiment.start == "warm":
             self._warm(manager, remote)
@@ -186,6 +188,12 @@ class Task:
         every = np.arange(self.trace.srs, dtype=np.int32)
         manager.receive(every, every.tolist(), remote.fetch(every.tolist(), t0).copies, t0)
         remote.requests = 0
+
+    def _key_text(self, kind: int, number: Hashable) -> str:
+        """Return the label of an entry, so that a policy sees the keys of the trace, as in the run that recorded it."""
+        labels = self.trace.sr_labels if kind == Kind.COPY else self.trace.sn_labels
+        assert isinstance(number, int)
+        return str(labels[number])
 
     @property
     def _fixed(self) -> bool:

@@ -1,11 +1,11 @@
-"""Checks of a policy's choice before anything is fetched or spent, and the price of the choice in requests."""
+"""Checks of what a policy handles, and the price of its choice in requests."""
 
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ids
-from freshkeeper.maintenance.base.errors import BadSelectionError, OverspentError
+from freshkeeper.maintenance.base.errors import BadSelectionError
 from freshkeeper.maintenance.fetching.endpoint import Price
-from freshkeeper.policies.base import Budget, Case, Knowledge, Policy, Round, Selection
+from freshkeeper.policies.base import Case, Knowledge, Policy, Selection
 from freshkeeper.policies.choose import SLACK
 
 
@@ -16,33 +16,6 @@ def check_handles(policy: Policy, case: Case, knowledge: Knowledge) -> None:
     if knowledge not in policy.knowledge:
         raise BadSelectionError(
             f"the policy {policy.name!r} does not work with {knowledge} knowledge, only {_listed(policy.knowledge)}"
-        )
-
-
-def check_selection(policy: Policy, round: Round, selection: Selection, budget: Budget) -> None:
-    """Refuse strangers, duplicates, scores that do not fit, and spending beyond the budget."""
-    chosen = np.asarray(selection.chosen)
-    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-        raise BadSelectionError(f"the policy {policy.name!r} must choose entry numbers, not {selection.chosen!r}")
-    ordered = np.sort(chosen)
-    if ordered.size and (ordered[0] < 0 or ordered[-1] >= round.srs):
-        strangers = chosen[(chosen < 0) | (chosen >= round.srs)]
-        raise BadSelectionError(
-            f"the policy {policy.name!r} chose entry {int(strangers[0])}, the round has 0 to {round.srs - 1}"
-        )
-    repeated = ordered[1:] == ordered[:-1]
-    if repeated.any():
-        again = int(ordered[1:][repeated][0])
-        raise BadSelectionError(f"the policy {policy.name!r} chose entry {again} more than once")
-    if len(selection.scores) != chosen.size:
-        raise BadSelectionError(
-            f"the policy {policy.name!r} gave {len(selection.scores)} scores for {chosen.size} choices"
-        )
-    cost = float(round.cost[chosen].sum())
-    if policy.keeps_budget and cost > budget.available + SLACK:
-        raise OverspentError(
-            f"the policy {policy.name!r} chose {chosen.size} entries for {cost:g} cost units; "
-            f"the budget of this evaluation is {budget.available:g}"
         )
 
 

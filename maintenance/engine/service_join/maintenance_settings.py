@@ -69,6 +69,8 @@ class MaintenanceSettings:
     """what happens to answers that lack an entry that was never fetched"""
     dropping: Callable[[str], None] = field(default=lambda _: None)
     """called with the reason why answers with missing entries are dropped"""
+    skips_policy_errors: bool = False
+    """an evaluation whose policy fails refreshes nothing; otherwise its query fails"""
     speed: float = 1
     """event time per wall-clock time; steps are shorter by this factor when waiting for sources"""
 

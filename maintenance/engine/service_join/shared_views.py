@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger, exact
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.manager import Manager, PolicyContext
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.unchanging import Unchanging
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import EdgeRefreshingEndpoint
@@ -169,6 +169,7 @@ class ViewRegistry:
             answers=edges is not None,  # otherwise answers are computed on demand
             audit=settings.audit,
             target=settings.target,
+            context=PolicyContext(f"source {first.endpoint}, seed {settings.seed}", settings.skips_policy_errors),
         )
         store: ViewStore = NoStore()
         if settings.state is not None and recorded is not None:

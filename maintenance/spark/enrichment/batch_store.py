@@ -17,7 +17,7 @@ from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.state.append_log import AppendLog
 
-FORMAT = b"freshkeeper enrichment 9\n"
+FORMAT = b"freshkeeper enrichment 10\n"
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
 
 

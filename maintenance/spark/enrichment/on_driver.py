@@ -220,8 +220,11 @@ class OnDriver:
 
 def on_the_driver(settings: Settings, source: RecordingFetcher, shape: Shape, known: OnDriver | None) -> OnDriver:
     """Return an evaluator whose evaluations are made by a Manager."""
-    evaluator = known or OnDriver.begun(settings, source, shape)
-    if known is None and settings.warm is not None:
+    if known is not None:
+        known.manager.attach(copy.deepcopy(settings.policy))
+        return known
+    evaluator = OnDriver.begun(settings, source, shape)
+    if settings.warm is not None:
         settings.warm.fill(evaluator.manager.view, shape.on)
     return evaluator
 

@@ -7,6 +7,7 @@ An SR that was never refreshed is as the warm start left it, so the driver's par
 spent, and with the keys of the stream that no shard has. Case 1, with a view that starts warm.
 """
 
+import copy
 import pickle
 import shutil
 import time
@@ -158,20 +159,23 @@ class OnSpark(OnDriver):
 
     def _asked(self, now: int) -> shard.EvaluationBeliefs:
         """Return the beliefs at the beginning of an evaluation, before its own refreshes."""
-        model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
+        manager = self.manager
+        model, view, horizon = manager.model, manager.view, manager.rounds.horizon
         if not isinstance(model, Learned):
-            return shard.EvaluationBeliefs(self.batch, None, NO_INTS, None)
+            return shard.EvaluationBeliefs(self.batch, None, NO_INTS, None, manager.runner.dump())
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return shard.EvaluationBeliefs(self.batch, model.rates(view.srs.width + 1), regular, told)
+        return shard.EvaluationBeliefs(
+            self.batch, model.rates(view.srs.width + 1), regular, told, manager.runner.dump()
+        )
 
     def _chosen(self, decision: Decision, rows: pa.Table, most: int) -> Selection:
         """Choose among the candidates of shards and driver; an entry that both have counts as the better of the two."""
-        manager, policy, price, available = self.manager, self.plan.policy, self.plan.price, decision.budget.available
+        manager, price, available = self.manager, self.plan.price, decision.budget.available
         sr, value = (rows[name].to_pylist() for name in ("sr", "value"))
         slots = np.concatenate([decision.srs, manager.view.hold(sr, value, numbers(rows, "refreshed_ms"))])
-        scores = np.concatenate([policy.score(decision.round), rows["score"].to_numpy()])
+        scores = np.concatenate([manager.runner.score(decision.round), rows["score"].to_numpy()])
         ties = np.concatenate([manager.rng.random(decision.srs.size), rows["tie"].to_numpy()])
         cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
         backoff = {key for kind, key in self.source.keys_in_backoff() if kind is Kind.COPY}
@@ -180,7 +184,7 @@ class OnSpark(OnDriver):
             cost[decision.srs.size :] += [(available + 1) * (key in backoff) for key in sr]
         order = np.lexsort((ties, -scores))
         each = order[np.sort(np.unique(slots[order], return_index=True)[1])][:most]
-        best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, policy.reason)
+        best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, self.plan.policy.reason)
         best = replace(best, chosen=slots[each][best.chosen].astype(np.int32))
         return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
 
@@ -214,6 +218,8 @@ def on_the_cluster(
             known = OnSpark.begun(settings, source, shape, plan, graph.candidates)
             known.manager.view.form = text if shape.schema.field("value").type == pa.string() else None
             known.manager.view.elsewhere = lay(edges, copies, shape, plan.shards, shared / "graph")
+        else:
+            known.manager.attach(copy.deepcopy(ranked))
         assert isinstance(known, OnSpark)
         known.spark, known.staging = spark, staging
         known.plan = replace(known.plan, life=uuid4().hex)

@@ -7,6 +7,7 @@ worker's memory, in several, or in none, and a worker that dies is missed by nob
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ from freshkeeper.maintenance.spark.enrichment.on_driver import Shape
 from freshkeeper.maintenance.spark.enrichment.shard_files import ShardFiles, column, found, numbers, read_arrow
 from freshkeeper.policies.base import Case, Knowledge, Round, Structure
 from freshkeeper.policies.ranked import Ranked
+from freshkeeper.policies.runner import PolicyRunner
 
 SCHEDULE = ("interval_ms", "phase_ms")
 """The columns of copies that a schedule has: changes at phase_ms + n·interval_ms (knowledge: exact)."""
@@ -82,6 +84,8 @@ class EvaluationBeliefs:
     regular: Ints
     """slots of entries that are believed to change by a clock, ascending"""
     by_the_clock: Beliefs | None
+    policy: str | None = None
+    """the state of the policy, if it has any"""
 
 
 class ShardModel(Numbered):
@@ -231,10 +235,13 @@ class Shard:
     def _score(self) -> tuple[Ints, Round, Floats]:
         if self._scored is None:
             plan = self.plan
-            rounds = RoundBuilder(plan.window, self.view, self.model, plan.policy, Case.BGP)
+            # A copy, because the shards in one worker's memory share the plan.
+            runner = PolicyRunner(deepcopy(plan.policy), f"shard {self.number}")
+            runner.load(None if self.model.asked is None else self.model.asked.policy)
+            rounds = RoundBuilder(plan.window, self.view, self.model, runner, Case.BGP)
             rows, round = rounds.build(self.now, self.k, plan.price)
             round = replace(round, build=_no_structure)
-            self._scored = rows, round, plan.policy.score(round)
+            self._scored = rows, round, runner.score(round)
         return self._scored
 
 

@@ -17,8 +17,8 @@ import pytest
 from forks import Forks
 from servers import Oxigraph, Proxy
 
+from freshkeeper.maintenance.base.term_text import decode
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.state.term_text import decode
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?user ?n

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from freshkeeper.maintenance.base.term_text import key_as_text
 from freshkeeper.maintenance.fetching.endpoint import Price
-from freshkeeper.maintenance.journal.rows import KIND_PREFIXES, key_as_text
+from freshkeeper.maintenance.journal.rows import KIND_PREFIXES
 
 World = Callable[..., Any]
 FROM = "FROM NAMED WINDOW :w ON :s [RANGE PT9S STEP PT1S]"

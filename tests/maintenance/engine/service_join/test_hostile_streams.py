@@ -16,6 +16,7 @@ from terms import rows_of, solutions, text_of
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import MAX_DEPTH, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.base.rdf_files import load_graph
+from freshkeeper.maintenance.base.term_text import decode, encode
 from freshkeeper.maintenance.engine.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.outputs.formats import writer
 from freshkeeper.maintenance.query.parser import parse
@@ -23,7 +24,6 @@ from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
-from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError

@@ -1,16 +1,15 @@
-"""Keys and copies as text: JSON in which an RDF term is its N-Triples form, and back.
+"""Keys, copies and the state of policies as text: JSON in which an RDF term is its N-Triples form, and back.
 
     term → "..."   None, bool, number → itself   tuple → [...]   triple → {"triple": [...]}   text → {"text": "..."}
 
 Other values of Python are converted by `base/plain_values.py`. Many terms are read in one call, because the parser is
-quick with long texts only.
+quick with long texts only. The RDF library is imported only where there are terms: a Manager does without.
 """
 
 import json
+import sys
 from collections.abc import Iterable
 from typing import Any, TypeAlias
-
-import pyoxigraph as ox
 
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.plain_values import parts, tagged, untagged
@@ -30,10 +29,23 @@ def decode(texts: Iterable[str]) -> list[Any]:
     written: dict[str, Any] = {}
     for value in parsed:
         _collect(value, written)
-    document = "".join(LINE.format(term) for term in written)
-    terms = [quad.object for quad in ox.parse(document, format=ox.RdfFormat.N_TRIPLES, lenient=True)]
-    known = dict(zip(written, terms, strict=True))
-    return [_from_plain(value, known) for value in parsed]
+    if written:
+        import pyoxigraph as ox
+
+        document = "".join(LINE.format(term) for term in written)
+        quads = ox.parse(document, format=ox.RdfFormat.N_TRIPLES, lenient=True)
+        written = dict(zip(written, [quad.object for quad in quads], strict=True))
+    return [_from_plain(value, written) for value in parsed]
+
+
+def key_as_text(key: object) -> str:
+    """Return a key as the journal has it: the terms of a tuple are separated by spaces."""
+    return " ".join(map(_as_text, key)) if isinstance(key, tuple) else _as_text(key)
+
+
+def _as_text(part: object) -> str:
+    """Write a term as N-Triples does; the library prints a triple term without its brackets."""
+    return f"<<( {part} )>>" if type(part).__name__ == "Triple" else str(part)
 
 
 def _plain(value: object) -> Json:
@@ -41,15 +53,17 @@ def _plain(value: object) -> Json:
         return value
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, ox.Triple):
-        return {"triple": [_plain(value.subject), _plain(value.predicate), _plain(value.object)]}
-    if isinstance(value, ox.NamedNode | ox.Literal | ox.BlankNode):
-        return str(value)
+    ox: Any = sys.modules.get("pyoxigraph")
+    if ox is not None:
+        if isinstance(value, ox.Triple):
+            return {"triple": [_plain(value.subject), _plain(value.predicate), _plain(value.object)]}
+        if isinstance(value, ox.NamedNode | ox.Literal | ox.BlankNode):
+            return str(value)
     written = tagged(value, _plain)
     if written is None:
         raise InputError(
-            f"{value!r} cannot be kept: a state holds RDF terms, text, numbers, dates, bytes, and tuples, lists and "
-            "dicts of them"
+            f"{value!r} cannot be kept: a state holds RDF terms, text, numbers, dates, bytes, arrays of numpy, and "
+            "tuples, lists, sets and dicts of them"
         )
     return written
 
@@ -72,6 +86,8 @@ def _from_plain(value: Json, known: dict[str, Any]) -> Any:
         return tuple(_from_plain(part, known) for part in value)
     if isinstance(value, dict):
         if "triple" in value:
+            import pyoxigraph as ox
+
             return ox.Triple(*_from_plain(value["triple"], known))
         return untagged(value, lambda part: _from_plain(part, known))
     return value
