@@ -1,6 +1,7 @@
 """Rows by key for asyncio: the same cache, whose lookups are awaited on the loop."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar, cast
@@ -12,7 +13,7 @@ from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender
 from freshkeeper.maintenance.enricher.loop_requests import LoopSender
-from freshkeeper.maintenance.enricher.row import CachedRow, K, RowError, V
+from freshkeeper.maintenance.enricher.row import CachedRow, K, V, again
 from freshkeeper.maintenance.enricher.settings import Seconds
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
@@ -54,26 +55,23 @@ class AsyncEnricher(BaseEnricher[K, V]):
         if not max_age is min_freshness is max_wait is None:
             options = self._options(max_age, min_freshness, max_wait)
         found = self._begin(key, options)
-        return await self._wait(found, max_wait) if isinstance(found, Flight) else found
+        return await self._wait(found, self._wait_s(max_wait)) if isinstance(found, Flight) else found
 
     async def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
-        """Return the rows of many keys; those that have to be fetched share requests."""
-        wanted = list(keys)
-        options = self._options(None, None, max_wait)
+        """Return the rows of many keys, as `Enricher.get_many` does."""
+        options, until = self._options(None, None, max_wait), time.monotonic() + self._wait_s(max_wait)
         self._bind()
-        with self._engine.queue.gathering():
-            found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
-        rows: dict[K, CachedRow[V]] = {}
-        answered = []
-        for key in wanted:
-            row = rows.get(key)
-            if row is None:
-                first = found[key]
-                row = rows[key] = await self._wait(first, max_wait) if isinstance(first, Flight) else first
-            elif row.error is None:
-                row = await self.get(key, max_wait=max_wait)  # a key that comes again is read again
-            answered.append(row)
-        return answered
+        rows: list[CachedRow[V]] = []
+        fetched: dict[K, CachedRow[V]] = {}
+        for key, found in self._begin_many(keys, options):
+            if not isinstance(found, Flight):
+                rows.append(found)
+            elif key in fetched:
+                rows.append(again(fetched[key]))
+            else:
+                fetched[key] = await self._wait(found, max(0.0, until - time.monotonic()))
+                rows.append(fetched[key])
+        return rows
 
     async def get_entries(self, key: Any) -> EntryRows:
         """Return the rows of all entries that a key has, as `expand` says; its answer is kept until `forget(key)`."""
@@ -116,18 +114,13 @@ class AsyncEnricher(BaseEnricher[K, V]):
         """Move to the running loop; fetches that another loop had under way are begun again."""
         sender = self._sender
         if isinstance(sender, LoopSender) and sender.bind():
-            self._engine.queue.after_fork()
+            self._engine.queue.restart()
 
     def _begin(self, key: K, options: ReadOptions) -> CachedRow[V] | Flight:
         self._bind()
-        found = self._engine.read(_checked(key), options)
-        if isinstance(found, Flight) and found.is_miss and self.settings.on_miss != "wait":
-            if self.settings.on_miss == "error":
-                raise RowError(f"{key!r} is not in the cache; it is being fetched")
-            return CachedRow.failed("not in the cache; it is being fetched")
-        return found
+        return self._admit(self._engine.read(_checked(key), options), key)
 
-    async def _wait(self, flight: Flight, max_wait: Seconds | None) -> CachedRow[V]:
+    async def _wait(self, flight: Flight, wait_s: float) -> CachedRow[V]:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[CachedRow[V]] = loop.create_future()
 
@@ -135,7 +128,6 @@ class AsyncEnricher(BaseEnricher[K, V]):
             loop.call_soon_threadsafe(_settle, waiter, done.result())
 
         flight.future.add_done_callback(deliver)
-        wait_s = self._wait_s(max_wait)
         try:
             return await asyncio.wait_for(waiter, wait_s)
         except TimeoutError:

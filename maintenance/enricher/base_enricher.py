@@ -4,7 +4,7 @@ import os
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
@@ -14,7 +14,7 @@ from freshkeeper.maintenance.enricher.engine import KeyCache
 from freshkeeper.maintenance.enricher.expansions import Expansions
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.lookup_requests import Lookup, LookupSender
-from freshkeeper.maintenance.enricher.row import CachedRow, K, Row, V
+from freshkeeper.maintenance.enricher.row import CachedRow, K, Row, RowError, V
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, OnMiss, OnStale, Seconds, milliseconds
 from freshkeeper.maintenance.enricher.statistics import Stats
 from freshkeeper.maintenance.enricher.token_bucket import TokenBucket
@@ -90,7 +90,7 @@ class BaseEnricher(ABC, Generic[K, V]):
         bucket = TokenBucket(self.settings.rate.per_ms, bank_size, initial, now)
         shared = self._open_store(store, state)
         if shared is not None:
-            bucket = shared.bucket(bucket)
+            bucket = shared.open_bucket(bucket)
         self._sender = self._make_sender(lookup, RateLimiter(self.settings.limits(), clock=lambda: self._now() / 1000))
         self._engine = KeyCache(
             self._sender,
@@ -176,7 +176,7 @@ class BaseEnricher(ABC, Generic[K, V]):
         return MetricsPort.open(address, self)
 
     def _open_store(self, store: "str | Path | RowStore | None", state: str | Path | None) -> "SharedState | None":
-        """Open the store that was named: a file of SQLite, or a directory (`state`) with one."""
+        """Open the store that was named: Redis, a file of SQLite, or a directory (`state`) with one."""
         if state is not None:
             if store is not None:
                 raise ConfigError("store= and state= are two ways to say where rows are kept: give one of them")
@@ -184,13 +184,38 @@ class BaseEnricher(ABC, Generic[K, V]):
         if store is None:
             return None
         from freshkeeper.maintenance.enricher.shared_state import SharedState
-        from freshkeeper.maintenance.enricher.sqlite_store import SqliteStore
 
-        opened = SqliteStore(store) if isinstance(store, str | Path) else store
-        return SharedState(opened, self.name)
+        if isinstance(store, str) and store.startswith(("redis://", "rediss://", "unix://")):
+            from freshkeeper.maintenance.enricher.redis_store import RedisStore
+
+            store = RedisStore(store, self.name)
+        elif isinstance(store, str | Path):
+            from freshkeeper.maintenance.enricher.sqlite_store import SqliteStore
+
+            store = SqliteStore(store)
+        return SharedState(store, self.name, self._now)
 
     @abstractmethod
     def _make_sender(self, lookup: "Lookup[K, V]", limiter: RateLimiter) -> LookupSender: ...
+
+    def _admit(self, found: "CachedRow[V] | Flight", key: K) -> "CachedRow[V] | Flight":
+        """Return the row, the flight to wait for, or what `on_miss` says of a key that is not there."""
+        if isinstance(found, Flight) and found.is_miss and self.settings.on_miss != "wait":
+            if self.settings.on_miss == "error":
+                raise RowError(f"{key!r} is not in the cache; it is being fetched")
+            return CachedRow.failed("not in the cache; it is being fetched")
+        return found
+
+    def _begin_many(self, keys: "Iterable[K]", options: ReadOptions) -> "Iterable[tuple[K, CachedRow[V] | Flight]]":
+        """Begin the reads of a batch; arrays of numpy and columns of pyarrow and pandas give their values."""
+        convert = getattr(keys, "to_pylist", None) or getattr(keys, "tolist", None) or getattr(keys, "to_list", None)
+        plain = list(keys) if convert is None else convert()
+        if None in plain:
+            _checked(None)
+        found = self._engine.read_many(plain, options)
+        if self.settings.on_miss != "wait":
+            found = [self._admit(row, key) for key, row in zip(plain, found, strict=True)]
+        return zip(plain, found, strict=True)
 
     def _options(self, max_age: Seconds | None, min_freshness: float | None, max_wait: Seconds | None) -> ReadOptions:
         if min_freshness is not None and not 0 <= min_freshness <= 1:

@@ -1,12 +1,14 @@
 """Rows by key for threads: a cache that decides at each read whether a row is worth a request."""
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
+from freshkeeper.maintenance.enricher.engine import new_row
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
@@ -17,12 +19,11 @@ from freshkeeper.maintenance.enricher.lookup_requests import (
     ThreadSender,
     is_asynchronous,
 )
-from freshkeeper.maintenance.enricher.row import CachedRow, K, RowError, V
+from freshkeeper.maintenance.enricher.row import CachedRow, K, V, again
 from freshkeeper.maintenance.enricher.settings import Seconds
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
 T = TypeVar("T")
-_new_row = tuple.__new__
 
 
 class Enricher(BaseEnricher[K, V]):
@@ -103,28 +104,30 @@ class Enricher(BaseEnricher[K, V]):
                     # The rate as ChangeRates.rate has it, without the call.
                     rate = (entry.changes + 1) / (entry.exposure + engine.rates.prior_exposure)
                     freshness = math.exp(-rate * doubt) if doubt > 0.0 else 1.0
-                    return _new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None))
+                    return new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None))
             if max_wait is None:
                 return self._read(key, DEFAULT_READ, None)
         return self._read(key, self._options(max_age, min_freshness, max_wait), max_wait)
 
     def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
-        """Return the rows of many keys, in their order; those that have to be fetched share requests."""
-        wanted = list(keys)
-        options = self._options(None, None, max_wait)
-        with self._engine.queue.gathering():
-            found = {key: self._begin(key, options) for key in dict.fromkeys(wanted)}
-        rows: dict[K, CachedRow[V]] = {}
-        answered = []
-        for key in wanted:
-            row = rows.get(key)
-            if row is None:
-                first = found[key]
-                row = rows[key] = self._wait(first, max_wait) if isinstance(first, Flight) else first
-            elif row.error is None:
-                row = self.get(key, max_wait=max_wait)  # a key that comes again is read again
-            answered.append(row)
-        return answered
+        """Return the rows of many keys, in their order: one decision and one answer for all of them.
+
+        Arrays of numpy and columns of pyarrow, pandas and polars are taken as they are. Keys that have to be fetched
+        share requests; where the budget affords fewer than are wanted, it goes where most reads become right.
+        `max_wait` is for all of them together. `values, freshness, *rest = zip(*enricher.get_many(keys))` are columns.
+        """
+        options, until = self._options(None, None, max_wait), time.monotonic() + self._wait_s(max_wait)
+        rows: list[CachedRow[V]] = []
+        fetched: dict[K, CachedRow[V]] = {}
+        for key, found in self._begin_many(keys, options):
+            if not isinstance(found, Flight):
+                rows.append(found)
+            elif key in fetched:
+                rows.append(again(fetched[key]))
+            else:
+                fetched[key] = self._wait(found, max(0.0, until - time.monotonic()))
+                rows.append(fetched[key])
+        return rows
 
     def get_entries(self, key: Any) -> EntryRows:
         """Return the rows of all entries that `expand` says a key has; what it says is kept until `forget(key)`."""
@@ -175,19 +178,13 @@ class Enricher(BaseEnricher[K, V]):
 
     def _read(self, key: K, options: ReadOptions, max_wait: Seconds | None) -> CachedRow[V]:
         found = self._begin(key, options)
-        return self._wait(found, max_wait) if isinstance(found, Flight) else found
+        return self._wait(found, self._wait_s(max_wait)) if isinstance(found, Flight) else found
 
     def _begin(self, key: K, options: ReadOptions) -> CachedRow[V] | Flight:
         """Begin a read: return the row, or the flight to wait for."""
-        found = self._engine.read(_checked(key), options)
-        if isinstance(found, Flight) and found.is_miss and self.settings.on_miss != "wait":
-            if self.settings.on_miss == "error":
-                raise RowError(f"{key!r} is not in the cache; it is being fetched")
-            return CachedRow.failed("not in the cache; it is being fetched")
-        return found
+        return self._admit(self._engine.read(_checked(key), options), key)
 
-    def _wait(self, flight: Flight, max_wait: Seconds | None) -> CachedRow[V]:
-        wait_s = self._wait_s(max_wait)
+    def _wait(self, flight: Flight, wait_s: float) -> CachedRow[V]:
         try:
             row: CachedRow[V] = flight.future.result(wait_s)
         except TimeoutError:

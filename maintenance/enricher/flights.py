@@ -32,6 +32,10 @@ class Flight:
     waiters: int = 0
     elsewhere_until: float = 0.0
     """until when another process may take to fetch the key"""
+    invalidated: bool = False
+    """whether the row was invalidated since the request was sent, so that its reply may be too old"""
+    hinted_at: float | None = None
+    """when the row may have changed since the request was sent, as a hint says"""
 
 
 Outcomes = dict[Hashable, Copy]

@@ -6,7 +6,7 @@ wanted ─▶ queue ─▶ token bucket ─▶ request (with riders) ─▶ sour
 import logging
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,6 @@ from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, Sender
 from freshkeeper.maintenance.enricher.row import CachedRow
 from freshkeeper.maintenance.enricher.row_cache import RowCache
 from freshkeeper.maintenance.enricher.row_table import NOW, Entry
-from freshkeeper.maintenance.enricher.stored_row import StoreError
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
 from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import EntryId, Price
@@ -27,6 +26,8 @@ LOGGER = logging.getLogger("freshkeeper")
 LOG_EVERY_MS = 10_000.0
 RIDERS_PER_KEY = 8
 """So many recent reads are remembered per key of a batch; the best of them fill requests that have room."""
+MIN_DOUBT = 0.01
+"""Rows that are more likely right than this leaves do not ride with others."""
 MIN_TICK_MS = 1.0
 POLL_MS = 50.0
 """Requests that the source does not take now are tried again after so long."""
@@ -149,8 +150,7 @@ class RequestQueue:
             waiting = list(self.flights.values())
             self.flights.clear()
             if self._shared is not None:
-                self._shared.flush(self.now())
-                self._shared.store.close()
+                self._shared.close()
         for flight in waiting:
             if not flight.future.done():
                 flight.future.set_result(CachedRow.failed(CLOSED))
@@ -158,14 +158,18 @@ class RequestQueue:
     def after_fork(self) -> None:
         """Begin anew in a forked child, where no other thread holds the lock, and requests were the parent's."""
         self.lock = RLock()
+        self.restart()
+        if self._shared is not None:
+            self._shared.after_fork()
+
+    def restart(self) -> None:
+        """Forget requests under way: whoever waited for them is gone."""
         self.flights.clear()
         self._misses.clear()
         self._refreshes.clear()
         self._elsewhere.clear()
         self._linger_until = None
         self._gathering = 0
-        if self._shared is not None:
-            self._shared.store.after_fork()
 
     def clear(self) -> None:
         """Forget recent reads and errors."""
@@ -180,11 +184,25 @@ class RequestQueue:
         return f"the budget is spent; the next request can be paid in {seconds:.1f} s"
 
     def may_refresh(self, demanded: bool) -> bool:
-        """Return whether the budget has a request for a refresh."""
-        if self._linger_until is not None and len(self._misses) + len(self._refreshes) < self.price.batch:
+        """Return whether the budget has a request for one more refresh, beside those that wait already."""
+        queued = len(self._misses) + len(self._refreshes)
+        if self._linger_until is not None and queued < self.price.batch:
             return True  # joins a request that is about to be sent
-        cost = self.price.paid(1, 1)
+        cost = self.price.paid(queued // self.price.batch + 1, queued + 1)
         return self.bucket.affords(cost, miss=demanded) and self.sender.ready()
+
+    def affordable_refreshes(self, most: int) -> int:
+        """Return for how many refreshes the budget has requests, up to `most`, beside those that wait already."""
+        if not self.sender.ready():
+            return 0
+        queued, batch = len(self._misses) + len(self._refreshes), self.price.batch
+        keys = 0
+        while keys < most:
+            more = min(most, keys + batch - (queued + keys) % batch)
+            if not self.bucket.affords(self.price.paid(-(-(queued + more) // batch), queued + more), miss=False):
+                break
+            keys = more
+        return keys
 
     @property
     def key_cost(self) -> float:
@@ -262,9 +280,9 @@ class RequestQueue:
                 or self._backoff.has_failed(_id(key))
             ):
                 continue
-            doubt = 1.0 - self.cache.probability_right(entry, now)
-            gain = doubt * self.cache.table.read_rate(entry, now) / self.cache.rates.rate(entry)
-            if gain > self.controller.price * self.price.per_key and doubt > 0.01:
+            gain = self.cache.gain(entry, now)
+            worthwhile = gain > self.controller.price * self.price.per_key
+            if worthwhile and self.cache.probability_right(entry, now) < 1.0 - MIN_DOUBT:
                 worth[key] = gain
         best = sorted(worth, key=worth.__getitem__, reverse=True)[:room]
         for key in best:
@@ -281,35 +299,37 @@ class RequestQueue:
 
     def _claimed(self, keys: list[Hashable], now: float) -> list[Hashable]:
         """Return the keys that no other process is fetching; the rows of the others are awaited from the store."""
-        if self._shared is None or not self._shared.available(now):
+        if self._shared is None:
             return keys
-        try:
-            granted = self._shared.store.claim(keys, now + CLAIM_MS, now)
-        except (StoreError, TypeError) as error:
-            if isinstance(error, StoreError):
-                self._shared.fail(error, now)
-            return keys
+        granted = set(self._shared.claim(self._fetched(keys), CLAIM_MS))
         for key in keys:
             flight = self.flights.get(key)
             if key not in granted and flight is not None:
                 flight.elsewhere_until = now + CLAIM_MS
                 self._elsewhere[key] = flight
-        return granted
+        return [key for key in keys if key in granted]
+
+    def _fetched(self, keys: Iterable[Hashable]) -> dict[Hashable, float]:
+        """Return when the rows of these keys were fetched; -inf where there is none."""
+        rows = self.cache.entries
+        return {key: rows[key].fetched if key in rows else -math.inf for key in keys}
 
     def _look_elsewhere(self, now: float) -> None:
         """Answer the readers of rows that another process has fetched; fetch those here that it did not in time."""
+        rows = self.cache.entries
+        adopted = self.cache.adopt(self._fetched(self._elsewhere), now)
+        away = self._shared is None or not self._shared.available()
         for key, flight in list(self._elsewhere.items()):
-            entry = self.cache.entries.get(key)
-            found = self.cache.adopt(key, -math.inf if entry is None else entry.fetched, now)
-            if found is None and now < flight.elsewhere_until and self._shared and self._shared.available(now):
+            entry = adopted.get(key)
+            if entry is None and now < flight.elsewhere_until and not away:
                 continue
             del self._elsewhere[key]
-            if found is not None:
+            if entry is not None:
                 self.flights.pop(key, None)
-                flight.future.set_result(self.cache.row_of(found, now, hit=False))
+                flight.future.set_result(self.cache.row_of(entry, now, hit=False))
             else:
                 flight.sent = False
-                (self._misses if entry is None else self._refreshes).append(flight)
+                (self._refreshes if key in rows else self._misses).append(flight)
 
     def _drop_unsent(self, error: str | None) -> None:
         """Answer the readers of what could not be sent: the old row, or why there is none."""
@@ -349,27 +369,21 @@ class RequestQueue:
                 else:
                     self._backoff.answered([_id(key)])
                     entry = self.cache.store(key, copy, sent_at)
+                    if flight is not None and flight.invalidated:
+                        self.cache.doubt(key)
+                    elif flight is not None and flight.hinted_at is not None:
+                        self.cache.hint(key, flight.hinted_at, now)
                     row = self.cache.row_of(entry, now, hit=False)
                 if flight is not None:
                     answered.append((flight, row))
             self._halve(again, keys)
-            self.cache.share([key for key in keys if outcomes[key].error is None], now)
-            self._release(keys, now)
+            if self._shared is not None:
+                self.cache.share([key for key in keys if outcomes[key].error is None])
+                self._shared.release(keys)
             self.pump(now)
         for flight, row in answered:
             if not flight.future.done():
                 flight.future.set_result(row)
-
-    def _release(self, keys: Sequence[Hashable], now: float) -> None:
-        """Let other processes fetch these keys."""
-        if self._shared is None or not self._shared.available(now):
-            return
-        try:
-            self._shared.store.release(keys)
-        except TypeError:
-            return
-        except StoreError as error:
-            self._shared.fail(error, now)
 
     def _halve(self, again: Sequence[Flight], keys: Sequence[Hashable]) -> None:
         """Send the keys of a failed request again in halves: whose fault it was is not known yet."""

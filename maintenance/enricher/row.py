@@ -69,6 +69,11 @@ class CachedRow(NamedTuple, Generic[V]):
         return self.value
 
 
+def again(row: CachedRow[V]) -> CachedRow[V]:
+    """Return a row that was just fetched as a later read of the same batch gets it."""
+    return row if row.hit or row.error is not None else row._replace(hit=True)
+
+
 @dataclass(frozen=True)
 class Row(Generic[V]):
     """A row with what the source says of its validity, for lookups to return.

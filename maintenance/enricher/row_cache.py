@@ -6,7 +6,7 @@ until `expires`, so doubt begins there; a hint moves `doubt_from` into the past.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.times import UNKNOWN
@@ -43,6 +43,10 @@ class RowCache:
         """Return what is known of a row now."""
         return CachedRow(entry.value, self.probability_right(entry, now), (now - entry.fetched) / 1000, hit, error)
 
+    def gain(self, entry: Entry, now: float) -> float:
+        """Return how many more reads a fetch now would make right, by and by."""
+        return (1.0 - self.probability_right(entry, now)) * self.table.read_rate(entry, now) / self.rates.rate(entry)
+
     def probability_right(self, entry: Entry, now: float) -> float:
         """Return the probability that a row is still right."""
         doubt = now - entry.doubt_from
@@ -74,14 +78,12 @@ class RowCache:
         entry.check_at = NOW
         return entry
 
-    def doubt(self, key: Hashable, now: float) -> None:
+    def doubt(self, key: Hashable) -> None:
         """Take a row to be wrong; it is kept."""
         entry = self.entries.get(key)
         if entry is not None:
             entry.doubt_from = -math.inf
             entry.check_at = NOW
-        if self.shared is not None:
-            self.shared.remove(key, now)
 
     def hint(self, key: Hashable, at: float, now: float) -> None:
         """Take in a hint: as likely as hints of this source were right, the row has changed."""
@@ -98,7 +100,7 @@ class RowCache:
         self._hinted.pop(key, None)
         self.audited.pop(key, None)
         if self.shared is not None:
-            self.shared.remove(key, now)
+            self.shared.invalidate(key, now)
 
     def clear(self) -> None:
         for rows in (self.table, self._hinted, self.audited):
@@ -125,33 +127,33 @@ class RowCache:
             self.audited.pop(old, None)
         return entry
 
-    def adopt(self, key: Hashable, newer_than: float, now: float) -> Entry | None:
-        """Take a newer copy of a row from the store, with what other processes have learned of it."""
-        if self.shared is None:
-            return None
-        stored = self.shared.load(key, newer_than, now)
-        if stored is None:
-            return None
-        entry = self.entries.get(key)
-        if entry is None:
-            entry = self._insert(key, now)
-            self.rates.add(stored.changes, stored.exposure)
-            entry.reads, entry.since = stored.reads, stored.since
-        entry.value, entry.fetched, entry.doubt_from = stored.value, stored.fetched, stored.doubt_from
-        entry.changes, entry.exposure = stored.changes, stored.exposure
-        entry.fingerprint = fingerprint(stored.value)
-        entry.check_at = NOW
-        return entry
+    def adopt(self, newer_than: Mapping[Hashable, float], now: float) -> dict[Hashable, Entry]:
+        """Take newer copies of rows from the store, with what other processes have learned of them."""
+        if self.shared is None or not newer_than:
+            return {}
+        adopted = {}
+        for key, stored in self.shared.load(newer_than).items():
+            entry = self.entries.get(key)
+            if entry is None:
+                entry = self._insert(key, now)
+                self.rates.add(stored.changes, stored.exposure)
+                entry.reads, entry.since = stored.reads, stored.since
+            entry.value, entry.fetched, entry.doubt_from = stored.value, stored.fetched, stored.doubt_from
+            entry.changes, entry.exposure = stored.changes, stored.exposure
+            entry.fingerprint = fingerprint(stored.value)
+            entry.check_at = NOW
+            adopted[key] = entry
+        return adopted
 
-    def share(self, keys: Sequence[Hashable], now: float) -> None:
+    def share(self, keys: Sequence[Hashable]) -> None:
         """Let other processes have these rows."""
         if self.shared is None:
             return
         for key in keys:
             entry = self.entries.get(key)
             if entry is not None:
-                self.shared.keep(key, _stored(entry), now)
-        self.shared.flush(now)
+                self.shared.keep(key, _stored(entry))
+        self.shared.flush()
 
 
 def _stored(entry: Entry) -> StoredRow:

@@ -4,29 +4,35 @@ Every spending is a transaction, so that the budget holds however many processes
 killed. The bucket is timed by a clock that nobody sets; after a reboot it goes on with what was in it.
 """
 
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.stored_row import StoredRow, StoreError
-from freshkeeper.maintenance.enricher.stores import BucketRule, decode, encode
+from freshkeeper.maintenance.enricher.stored_row import BucketRule, Lease, LeaseRequest, StoredRow, StoreError
+from freshkeeper.maintenance.enricher.stores import LEASE_MS, MAX_INVALIDATIONS, MEMBER_MS, decode, encode, grant
 
-VERSION = 1
+VERSION = 2
 BUSY_S = 2.0
 """How long a transaction waits for those of other processes."""
-MEMBER_MS = 10_000.0
-"""A process that was not heard of for so long no longer counts."""
+MAX_CLAIM_MS = 3_600_000.0
+"""A claim that lasts longer was made before the machine was started again, by another clock."""
+_INHERITED: list[sqlite3.Connection | None] = []
+"""connections of a parent process"""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS rows (
     key TEXT PRIMARY KEY, value TEXT, fetched REAL, doubt_from REAL, changes INTEGER, exposure REAL,
     reads INTEGER, since REAL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner INTEGER, until REAL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS bucket (one INTEGER PRIMARY KEY CHECK (one = 1), level REAL, at REAL, boot TEXT);
-CREATE TABLE IF NOT EXISTS members (id INTEGER PRIMARY KEY, seen REAL);
+CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT, until REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS bucket (
+    one INTEGER PRIMARY KEY CHECK (one = 1), level REAL, at REAL, boot TEXT, rate REAL, capacity REAL, price REAL
+);
+CREATE TABLE IF NOT EXISTS leases (owner TEXT PRIMARY KEY, tokens REAL, at REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS invalidations (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT, owner TEXT);
 """
 
 
@@ -38,7 +44,8 @@ class SqliteStore:
         self._steady = steady or _boot_ms
         self._boot = _boot_id() if steady is None else "test"
         self._connection: sqlite3.Connection | None = None
-        self._id = 0
+        self._owner = os.urandom(8).hex()
+        self._seen = 0
         try:
             with self._transaction() as sql:
                 version = sql.execute("PRAGMA user_version").fetchone()[0]
@@ -50,14 +57,20 @@ class SqliteStore:
                 for statement in filter(str.strip, SCHEMA.split(";")):
                     sql.execute(statement)
                 sql.execute(f"PRAGMA user_version = {VERSION}")
+                self._seen = sql.execute("SELECT coalesce(max(id), 0) FROM invalidations").fetchone()[0]
         except StoreError as error:
             raise ConfigError(f"store {str(path)!r}: {error}") from None
 
-    def load(self, key: Hashable, newer_than: float) -> StoredRow | None:
+    def load(self, newer_than: Mapping[Hashable, float]) -> dict[Hashable, StoredRow]:
+        query = "SELECT value, fetched, doubt_from, changes, exposure, reads, since FROM rows"
+        rows = {}
         with self._reading() as sql:
-            query = "SELECT value, fetched, doubt_from, changes, exposure, reads, since FROM rows"
-            found = sql.execute(f"{query} WHERE key = ? AND fetched > ?", (encode(key), newer_than)).fetchone()
-        return None if found is None else StoredRow(decode(found[0]), *found[1:])
+            for key, fetched in newer_than.items():
+                where = "WHERE key = ? AND fetched > ? AND value IS NOT NULL"
+                found = sql.execute(f"{query} {where}", (encode(key), fetched)).fetchone()
+                if found is not None:
+                    rows[key] = StoredRow(decode(found[0]), *found[1:])
+        return rows
 
     def save(self, rows: Iterable[tuple[Hashable, StoredRow]]) -> None:
         written = [(encode(key), encode(row.value), *row[1:]) for key, row in rows]
@@ -67,71 +80,98 @@ class SqliteStore:
                 " ON CONFLICT (key) DO UPDATE SET value = excluded.value,"
                 " fetched = excluded.fetched, doubt_from = excluded.doubt_from, changes = excluded.changes,"
                 " exposure = excluded.exposure, reads = excluded.reads, since = excluded.since"
-                " WHERE excluded.fetched >= rows.fetched",
+                " WHERE excluded.fetched > rows.fetched"
+                " OR (excluded.fetched = rows.fetched AND rows.value IS NOT NULL)",
                 written,
             )
 
-    def remove(self, key: Hashable) -> None:
+    def invalidate(self, keys: Sequence[Hashable], at: float) -> None:
+        written = [encode(key) for key in keys]
         with self._transaction() as sql:
-            sql.execute("DELETE FROM rows WHERE key = ?", (encode(key),))
+            sql.executemany(
+                "INSERT INTO rows (key, fetched) VALUES (?, ?)"
+                " ON CONFLICT (key) DO UPDATE SET value = NULL, fetched = excluded.fetched"
+                " WHERE excluded.fetched >= rows.fetched",
+                [(key, at) for key in written],
+            )
+            sql.executemany(
+                "INSERT INTO invalidations (key, owner) VALUES (?, ?)", [(key, self._owner) for key in written]
+            )
+            sql.execute(
+                "DELETE FROM invalidations WHERE id <= (SELECT max(id) FROM invalidations) - ?", (MAX_INVALIDATIONS,)
+            )
 
-    def claim(self, keys: Sequence[Hashable], until: float, now: float) -> list[Hashable]:
+    def invalidated(self) -> list[Hashable]:
+        with self._reading() as sql:
+            found = sql.execute("SELECT id, key, owner FROM invalidations WHERE id > ?", (self._seen,)).fetchall()
+        if found:
+            self._seen = found[-1][0]
+        return [decode(key) for _, key, owner in found if owner != self._owner]
+
+    def claim(self, newer_than: Mapping[Hashable, float], for_ms: float) -> list[Hashable]:
+        now = self._steady()
+        granted = []
         with self._transaction() as sql:
-            granted = []
-            for key in keys:
-                written = encode(key)
+            for key, fetched in newer_than.items():
+                name = encode(key)
                 taken = sql.execute(
-                    "SELECT 1 FROM claims WHERE key = ? AND until > ? AND owner != ?", (written, now, self._member(sql))
-                ).fetchone()
-                if taken is None:
-                    sql.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (written, self._id, until))
+                    "INSERT INTO claims SELECT ?, ?, ?"
+                    " WHERE NOT EXISTS (SELECT 1 FROM rows WHERE key = ? AND fetched > ? AND value IS NOT NULL)"
+                    " ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until"
+                    " WHERE claims.until <= ? OR claims.until > ? OR claims.owner = excluded.owner",
+                    (name, self._owner, now + for_ms, name, fetched, now, now + MAX_CLAIM_MS),
+                )
+                if taken.rowcount:
                     granted.append(key)
-            return granted
+        return granted
 
     def release(self, keys: Sequence[Hashable]) -> None:
         with self._transaction() as sql:
-            sql.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(encode(key), self._id) for key in keys])
+            sql.executemany(
+                "DELETE FROM claims WHERE key = ? AND owner = ?", [(encode(key), self._owner) for key in keys]
+            )
 
-    def level(self, rule: BucketRule) -> float:
-        with self._reading() as sql:
-            return self._filled(sql, rule)
-
-    def take(self, rule: BucketRule, cost: float, reserve: float) -> bool:
+    def configure(self, rule: BucketRule) -> None:
         with self._transaction() as sql:
-            level = self._filled(sql, rule)
-            if level - cost < reserve - 1e-9:
-                return False
-            sql.execute("INSERT OR REPLACE INTO bucket VALUES (1, ?, ?, ?)", (level - cost, self._steady(), self._boot))
-            return True
+            sql.execute(
+                "INSERT INTO bucket VALUES (1, ?, ?, ?, ?, ?, NULL)"
+                " ON CONFLICT (one) DO UPDATE SET rate = excluded.rate, capacity = excluded.capacity",
+                (rule.initial, self._steady(), self._boot, rule.rate, rule.capacity),
+            )
 
-    def members(self, now: float) -> int:
+    def lease(self, request: LeaseRequest) -> Lease | None:
+        now = self._steady()
         with self._transaction() as sql:
-            sql.execute("UPDATE members SET seen = ? WHERE id = ?", (now, self._member(sql)))
-            sql.execute("DELETE FROM members WHERE seen < ?", (now - MEMBER_MS,))
-            return max(1, int(sql.execute("SELECT count(*) FROM members").fetchone()[0]))
+            found = sql.execute("SELECT level, at, boot, rate, capacity, price FROM bucket").fetchone()
+            if found is None:
+                return None
+            level, at, boot, rate, capacity, price = found
+            # After a reboot the clock begins again: nothing is known of the time between, so nothing is paid for it.
+            elapsed = max(0.0, now - at) if boot == self._boot else 0.0
+            sql.execute("DELETE FROM leases WHERE at < ? OR at > ?", (now - MEMBER_MS, now))
+            others, leased = sql.execute(
+                "SELECT count(*), total(CASE WHEN at + ? > ? THEN tokens END) FROM leases WHERE owner != ?",
+                (LEASE_MS, now, self._owner),
+            ).fetchone()
+            tokens, level = grant(request, level, rate * elapsed, capacity - leased)
+            kept = price if request.price is None else request.price
+            sql.execute("UPDATE bucket SET level = ?, at = ?, boot = ?, price = ?", (level, now, self._boot, kept))
+            sql.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (self._owner, tokens, now))
+        return Lease(tokens, level, rate, capacity, price=price, processes=others + 1)
 
     def after_fork(self) -> None:
-        self._connection = None  # a connection must not be used on both sides of a fork, not even to close it
-        self._id = 0
+        # A connection must not be used on both sides of a fork, not even to close it.
+        _INHERITED.append(self._connection)
+        self._connection = None
+        self._owner = os.urandom(8).hex()
 
     def close(self) -> None:
         if self._connection is not None:
+            with suppress(StoreError), self._transaction() as sql:
+                sql.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
+        if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _member(self, sql: sqlite3.Connection) -> int:
-        if not self._id:
-            self._id = int(sql.execute("INSERT INTO members (seen) VALUES (?)", (time.time() * 1000,)).lastrowid or 0)
-        return self._id
-
-    def _filled(self, sql: sqlite3.Connection, rule: BucketRule) -> float:
-        found = sql.execute("SELECT level, at, boot FROM bucket").fetchone()
-        if found is None:
-            return rule.initial
-        level, at, boot = found
-        # After a reboot the clock begins again: nothing is known of the time between, so nothing is paid for it.
-        elapsed = max(0.0, self._steady() - at) if boot == self._boot else 0.0
-        return float(min(rule.capacity, level + rule.rate * elapsed))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

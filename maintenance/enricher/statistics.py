@@ -66,3 +66,5 @@ class Stats:
     """the share of audited reads that was right; None without any"""
     paused: str | None
     """why the source takes no request now, if it does not"""
+    store_away: str | None = None
+    """why the store cannot be used now, if there is one and it cannot"""

@@ -43,12 +43,12 @@ def running(command: list[str], port: int, **more: Any) -> Iterator[None]:
 
 
 @contextmanager
-def redis_server(place: Path) -> Iterator[int]:
-    """Redis without a disk; its port."""
+def redis_server(place: Path, port: int | None = None) -> Iterator[int]:
+    """Redis without a disk; its port, any free one unless it has to be the same again."""
     server = shutil.which("redis-server")
     if server is None:
         pytest.skip(f"no redis-server: {HOW}")
-    port = free_port()
+    port = port or free_port()
     command = [server, "--port", str(port), "--bind", HERE, "--save", "", "--appendonly", "no", "--dir", str(place)]
     with running(command, port):
         yield port
