@@ -166,7 +166,8 @@ class Session:
         for name in dict.fromkeys(names):
             written = self.config.streams[name]
             steps = GapLimit(self.config.gap, done)
-            stream = open_stream(written, self._read_errors, steps, self._places.reception(name, self.config.on_loss))
+            reception = self._places.reception(name, self.config.on_loss)
+            stream = open_stream(written, self._read_errors, steps, reception, self.config.blank_nodes)
             self._places.follow(name, stream)
             idle = self.config.idle_seconds if is_live(written) else None
             self.runtime.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)

@@ -11,6 +11,7 @@ from freshkeeper.maintenance.cache.cache_settings import CacheSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import check_dialect
 from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.sources.source_config import SourceConfig
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes
 from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 
 
@@ -49,6 +50,11 @@ class RuntimeConfig(CacheSettings):
         default=LONGEST_GAP,
         description="how far a stream's time may step forward at once, as 1h or 400d; an element that is further ahead "
         "cannot be read",
+    )
+    blank_nodes: BlankNodes = Field(
+        default=BlankNodes.DOCUMENT,
+        description="where a label of a blank node means the same node: document (one file, one request body, one "
+        "stream of lines), or shared (everywhere, as where one long document is cut into several)",
     )
     journal: Directory = Field(
         default=None,

@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from uuid import uuid4
 
 from pyoxigraph import Quad, RdfFormat, parse
 
@@ -17,6 +18,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.base.nesting import checked
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.streams.batch import TimedElements
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes, in_scope
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_rows import RowReader
@@ -36,18 +38,26 @@ ROWS: dict[str, Callable[[RowReader, Iterable[str]], Iterable[tuple[int, object]
 KINDS = (*LINES, *DOCUMENTS, *ROWS)
 
 
-def as_lines(kind: str, body: bytes, at: int | None, stream: str, config: StreamConfig) -> bytes:
+def as_lines(
+    kind: str,
+    body: bytes,
+    at: int | None,
+    stream: str,
+    config: StreamConfig,
+    blank_nodes: BlankNodes = BlankNodes.DOCUMENT,
+) -> bytes:
     """Convert a body of one of the media types to lines; with `at`, all elements have that time."""
     if kind in LINES:
         return body if at is None else _dated(body, at)
     if kind in ROWS:
         return _rows(kind, body, at, stream, config)
     form = DOCUMENTS[kind]
+    scope = blank_nodes.scope(uuid4().hex)  # each body is a document of its own, also one that is sent twice
     if at is not None:
-        return _lines((at, quad) for quad in _quads(body, form))
+        return _lines((at, quad) for quad in in_scope(_quads(body, form), scope))
     if form == RdfFormat.TURTLE:
         raise InputError("Turtle does not say when things were so: give ?at=, milliseconds, a date and time, or now")
-    return _of(TimedGraphs(Path(BODY), steps=GapLimit(), document=(body, form)).batches())
+    return _of(TimedGraphs(Path(BODY), steps=GapLimit(), document=(body, form), scope=scope).batches())
 
 
 def _dated(body: bytes, at: int) -> bytes:

@@ -32,6 +32,7 @@ from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registrations, as_record
 from freshkeeper.maintenance.serve.service_log import LogRecord, ServiceLog
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
@@ -83,6 +84,8 @@ class QueryService:
     log: ServiceLog
     gap: int
     """the longest plausible step of a stream's time, in ms"""
+    blank_nodes: BlankNodes = BlankNodes.DOCUMENT
+    """where a label of a blank node means the same node"""
     journal: QueryJournal = field(default_factory=lambda: QueryJournal(0, None))
     """the journal of the runtime, for readers"""
     idle: float | None = None
@@ -402,7 +405,7 @@ class QueryService:
 
     def _listen(self, name: str) -> None:
         self._runtime.listen(name, delay=self.streams[name])
-        lines = TimedLines(name, _never_opened, steps=GapLimit(self.gap))
+        lines = TimedLines(name, _never_opened, steps=GapLimit(self.gap), scope=self.blank_nodes.scope(name))
         self._readers[name] = ColumnLines(lines, self.queries.dictionary)
 
     def _add_streams(self, streams: Mapping[str, int]) -> None:

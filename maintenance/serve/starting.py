@@ -65,6 +65,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
             delays,
             ServiceLog(config.state / "log"),
             gap=config.gap,
+            blank_nodes=config.blank_nodes,
             journal=journal,
             idle=config.idle_seconds,
             disk=DiskRoom(config.state),

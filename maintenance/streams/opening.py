@@ -21,6 +21,7 @@ from typing import Any
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.live.feed import Feed, FeedAddress, FeedLines, OnLoss, Position
 from freshkeeper.maintenance.streams.live.kafka import KafkaAddress
@@ -35,13 +36,9 @@ from freshkeeper.maintenance.streams.timed_rows import TimedRows
 
 FOLLOW = "follow:"
 WAYS = "tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, redis://host:port/0?stream=KEY"
-Opener = Callable[[Path, ReadErrors, GapLimit], Stream]
-FILE_KINDS: dict[str, Opener] = {
-    **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
-    **dict.fromkeys((".trig", ".jsonld"), TimedGraphs),
-    **dict.fromkeys((".yaml", ".yml"), TimedRows),
-}
-"""Readers of files by the ending of the name."""
+LINES = (".nq", ".nt", ".tsv", ".txt")
+DOCUMENTS = (".trig", ".jsonld")
+TABLES = (".yaml", ".yml")
 ADDRESS_KINDS: dict[str, Callable[[str], FeedAddress]] = {
     "tcp": TcpAddress,
     **dict.fromkeys(("http", "https"), EventAddress),
@@ -83,28 +80,38 @@ class Reception:
 
 
 def open_stream(
-    written: str, read_errors: ReadErrors, steps: GapLimit | None = None, reception: Reception | None = None
+    written: str,
+    read_errors: ReadErrors,
+    steps: GapLimit | None = None,
+    reception: Reception | None = None,
+    blank_nodes: BlankNodes = BlankNodes.DOCUMENT,
 ) -> Stream:
     """Return the stream that a text names; `steps` limits how far its time may step forward."""
     steps = steps or GapLimit()
+    scope = blank_nodes.scope(mask_secrets(written))
     if written == "-":
-        return TimedLines.stdin(read_errors, steps)
+        return TimedLines.stdin(read_errors, steps, scope)
     if written.startswith(ADDRESSES):
         feed = (reception or Reception()).feed(written)
-        return FeedLines(mask_secrets(written), _unopened, read_errors, steps, feed=feed)
+        return FeedLines(mask_secrets(written), _unopened, read_errors, steps, scope=scope, feed=feed)
+
+    def open_file(file: Path) -> Stream:
+        kind = file.suffix.lower()
+        if kind in LINES:
+            return TimedLines.file(file, read_errors, steps, scope)  # files of a directory are one stream of lines
+        if kind in DOCUMENTS:
+            return TimedGraphs(file, read_errors, steps, scope=blank_nodes.scope(str(file)))
+        if kind in TABLES:
+            return TimedRows(file, read_errors, steps)
+        kinds = ", ".join(sorted((*LINES, *DOCUMENTS, *TABLES)))
+        raise ConfigError(f"the stream {file} ends in {kind or 'nothing'}: known are {kinds}")
+
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
-        return Directory(path, lambda file: _open_file(file, read_errors, steps), written.startswith(FOLLOW))
+        return Directory(path, open_file, written.startswith(FOLLOW))
     if not path.exists():
         raise ConfigError(f"there is no stream {written}: give a file, a directory, - or an address ({WAYS})")
-    return _open_file(path, read_errors, steps)
-
-
-def _open_file(path: Path, read_errors: ReadErrors, steps: GapLimit) -> Stream:
-    kind = path.suffix.lower()
-    if kind not in FILE_KINDS:
-        raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(FILE_KINDS))}")
-    return FILE_KINDS[kind](path, read_errors, steps)
+    return open_file(path)
 
 
 def _unopened() -> Any:

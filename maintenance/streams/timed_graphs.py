@@ -20,6 +20,7 @@ from freshkeeper.maintenance.base.durations import to_instant
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import checked, readable
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes, in_scope
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
 
@@ -38,6 +39,8 @@ class TimedGraphs:
     steps: GapLimit = field(default_factory=GapLimit)
     document: tuple[bytes, RdfFormat] | None = None
     """text and format of a document that is not a file; `path` is its name then"""
+    scope: str | None = None
+    """the prefix of its blank nodes; None: made of `path`"""
 
     def batches(self) -> Iterator[Batch]:
         """Yield one batch: the graphs by time, and by their order in the document."""
@@ -53,7 +56,8 @@ class TimedGraphs:
         for quad in loose:
             problem = f"{quad.triple} is in no graph and dates none of the document, so it has no time"
             self.read_errors.report(StreamError(str(self.path), "default graph", problem))
-        yield Batch(times, quads)
+        scope = BlankNodes.DOCUMENT.scope(str(self.path)) if self.scope is None else self.scope
+        yield Batch(times, in_scope(quads, scope))
 
     def _quads(self) -> list[Quad]:
         """Return the quads of the document, or none if it is broken, which is one error."""

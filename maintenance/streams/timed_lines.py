@@ -1,7 +1,8 @@
 """Timestamped N-Quads: one element per line, `<ms>` TAB `<statement in N-Triples or N-Quads>`.
 
-Blank nodes keep their labels: a label means the same node in the whole stream. A line that is no element is an error
-with its place, or is skipped and counted, depending on `on_error`. Empty lines and lines that begin with # are ignored.
+A label of a blank node means the same node in the whole stream, and another one in every other stream. A line that is
+no element is an error with its place, or is skipped and counted, depending on `on_error`. Empty lines and lines that
+begin with # are ignored.
 """
 
 import sys
@@ -19,6 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import MAX_DEPTH, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
+from freshkeeper.maintenance.streams.blank_nodes import BlankNodes, in_scope
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
 
@@ -37,16 +39,29 @@ class TimedLines:
     steps: GapLimit = field(default_factory=GapLimit)
     graph: NamedNode | DefaultGraph = DEFAULT
     """the graph into which elements are read: that of the only window which needs them"""
+    scope: str | None = None
+    """the prefix of its blank nodes; None: made of its name"""
+
+    def __post_init__(self) -> None:
+        if self.scope is None:
+            self.scope = BlankNodes.DOCUMENT.scope(self.name)
 
     @classmethod
-    def file(cls, path: Path, read_errors: ReadErrors | None = None, steps: GapLimit | None = None) -> "TimedLines":
+    def file(
+        cls,
+        path: Path,
+        read_errors: ReadErrors | None = None,
+        steps: GapLimit | None = None,
+        scope: str | None = None,
+    ) -> "TimedLines":
         """Return the stream of a file, which is opened when it is first read."""
-        return cls(str(path), lambda: _opened(path), read_errors or ReadErrors(), steps or GapLimit())
+        read_errors, steps = read_errors or ReadErrors(), steps or GapLimit()
+        return cls(str(path), lambda: _opened(path), read_errors, steps, scope=scope)
 
     @classmethod
-    def stdin(cls, read_errors: ReadErrors, steps: GapLimit) -> "TimedLines":
+    def stdin(cls, read_errors: ReadErrors, steps: GapLimit, scope: str | None = None) -> "TimedLines":
         """Return the stream of standard input, which yields each line when it arrives."""
-        return cls("standard input", _standard_input, read_errors, steps)
+        return cls("standard input", _standard_input, read_errors, steps, scope=scope)
 
     def batches(self) -> Iterator[Batch]:
         for text, line in self.chunks():
@@ -98,7 +113,11 @@ class TimedLines:
         # fewer statements than lines: a comment or an empty line; more: a line with two
         if len(quads) != len(times) or not self.steps.take(times):
             return self._read_by_line(text, line)
-        return Batch(times, quads, self.graph)
+        return Batch(times, self._scoped(quads, text), self.graph)
+
+    def _scoped(self, quads: Sequence[Quad], text: bytes) -> Sequence[Quad]:
+        """Return the quads of a text with the stream's own blank nodes; most texts have none."""
+        return in_scope(quads, self.scope or "") if b"_:" in text else quads
 
     def _parse(self, statements: list[bytes]) -> Sequence[Quad]:
         """Return the statements in the graph.
@@ -129,7 +148,7 @@ class TimedLines:
                 continue
             times.append(time)
             quads.append(quad)
-        return Batch(times, in_graph(quads, self.graph), self.graph)
+        return Batch(times, self._scoped(in_graph(quads, self.graph), text), self.graph)
 
 
 def readable(text: bytes, steps: GapLimit, unreadable: Callable[[str], None]) -> bytes:

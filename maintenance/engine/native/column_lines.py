@@ -42,7 +42,7 @@ class ColumnLines:
     def read(self, text: bytes, line: int = 1) -> Columns:
         """Return the elements of a text whose first line has the number `line`."""
         with self.dictionary.lock:
-            scanned = ScannedLines.of(text)
+            scanned = ScannedLines.of(text, scope=self.lines.scope or "")
             ids = scanned.terms(self.dictionary)
             parts = [self._part(text, line, scanned, ids, run) for run in _runs(scanned)]
             return parts[0] if len(parts) == 1 else Columns.joined(parts)

@@ -168,3 +168,16 @@ def scan(
                 kinds[line] = ELEMENT
         if kinds[line] != ELEMENT:
             sizes[:, line] = 0
+
+
+@njit(cache=True, nogil=True)
+def copy_labels(text: Bytes, starts: Ints, sizes: Ints, prefix: Bytes, out: Bytes) -> None:
+    """Write each blank node with another prefix for its `_:`, one after the other, behind the text in `out`."""
+    at = text.size
+    for n in range(starts.size):
+        for step in range(prefix.size):
+            out[at + step] = prefix[step]
+        at += prefix.size
+        for step in range(2, sizes[n]):
+            out[at] = text[starts[n] + step]
+            at += 1

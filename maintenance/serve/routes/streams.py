@@ -110,8 +110,9 @@ async def push(context: AppContext, request: Request, parameters: PushParameters
 
 
 def _push(context: AppContext, kind: str, body: bytes, parameters: PushParameters) -> int:
-    lines = as_lines(kind, body, parameters.instant, parameters.name, context.streams[parameters.name])
-    return context.service.push(parameters.name, lines, *parameters.producer_and_sequence)
+    stream, service = context.streams[parameters.name], context.service
+    lines = as_lines(kind, body, parameters.instant, parameters.name, stream, blank_nodes=service.blank_nodes)
+    return service.push(parameters.name, lines, *parameters.producer_and_sequence)
 
 
 OPERATIONS = [streams, push]
