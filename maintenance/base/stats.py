@@ -74,11 +74,6 @@ def unpaired(first: Floats, second: Floats) -> Estimate:
     return Estimate(difference, student(float(freedom)) * sqrt(float(parts.sum())), seeds)
 
 
-def lifts(values: Floats, baseline: Floats) -> Floats:
-    """Return (value − baseline)/baseline for each seed; NaN where the baseline is 0."""
-    return (values - baseline) / np.where(baseline > 0, baseline, np.nan)
-
-
 def shared_seeds(first: Ints, second: Ints) -> tuple[Ints, Ints]:
     """Return the positions in either list of the seeds that both lists have."""
     _, in_first, in_second = np.intersect1d(first, second, return_indices=True)

@@ -24,31 +24,27 @@ def percent_with_interval(value: Estimate) -> str:
     return percent(value.mean) + _half(value, 1)
 
 
-def signed(share: float, digits: int = 1) -> str:
-    """Return a difference of shares, in percent, with its sign."""
-    if not isfinite(share):
+def points(value: Estimate, sign: bool = False) -> str:
+    """Return a difference of shares in percentage points, with or without its sign."""
+    if not isfinite(value.mean):
         return UNKNOWN
-    return f"{100 * share:+.{digits}f}{GAP}%".replace("-", "−")
-
-
-def signed_with_interval(value: Estimate) -> str:
-    """Return a difference with its interval, and with a decimal where it is small."""
-    digits = 1
-    if abs(value.mean) >= 0.1:
-        digits = 0
-    return signed(value.mean, digits) + _half(value, digits)
-
-
-def points(value: Estimate) -> str:
-    """Return a difference of shares in percentage points, without its sign."""
     digits = 2
-    if abs(value.mean) >= 0.01:
+    if abs(value.mean) >= 0.01 or not value.mean:
         digits = 1
-    difference = f"{100 * abs(value.mean):.{digits}f}{GAP}points"
+    difference = f"{signed_points(value.mean, digits)}{GAP}points"
+    if not sign:
+        difference = difference.lstrip("+−")
     half = _half(value, digits).lstrip()
     if half:
         return f"{difference} ({half})"
     return difference
+
+
+def signed_points(difference: float, digits: int = 1) -> str:
+    """Return a difference of shares as a number of percentage points with its sign."""
+    if not isfinite(difference):
+        return UNKNOWN
+    return f"{100 * difference:+.{digits}f}".replace("-", "−")
 
 
 def _half(value: Estimate, digits: int) -> str:
@@ -93,11 +89,23 @@ def listing(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def swept_value(value: object) -> str:
-    """Return a value of a swept key, a range as its two ends."""
+def swept_key(key: str) -> str:
+    """Return the last part of a dotted key as words, without its unit, which the values have."""
+    return key.rpartition(".")[2].removesuffix("_ms").replace("_", " ")
+
+
+def swept_value(value: object, key: str = "") -> str:
+    """Return a value of a swept key, a range as its two ends, and times with a unit."""
     if isinstance(value, list | tuple) and len(value) == 2:
-        return " to ".join(map(swept_value, value))
+        return " to ".join(swept_value(end, key) for end in value)
+    if key.endswith("_ms") and isinstance(value, int | float):
+        return duration(value)
     return config_value(value)
+
+
+def in_words(values: Mapping[str, object]) -> str:
+    """Return the values of several keys in words: "edges 200 · change law poisson"."""
+    return " · ".join(f"{swept_key(key)} {swept_value(value, key)}" for key, value in values.items())
 
 
 def config_value(value: object) -> str:
@@ -109,11 +117,13 @@ def config_value(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(config_value, value))
+        nested = any(isinstance(part, list | tuple) for part in value)
+        return ", ".join(map(swept_value if nested else config_value, value))
     if isinstance(value, Mapping):
         filled = {key: part for key, part in value.items() if part not in ("", None, {}, [])}
-        if set(filled) == {"name"}:
-            return config_value(filled["name"])
+        if "name" in filled:
+            settings = ", ".join(f"{key}={config_value(part)}" for key, part in filled.items() if key != "name")
+            return f"{filled['name']}({settings})".removesuffix("()")
         return ", ".join(f"{key} {config_value(part)}" for key, part in filled.items())
     return str(value)
 

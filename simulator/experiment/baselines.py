@@ -32,6 +32,8 @@ class Baseline:
     ci95: float | None
     requests_per_evaluation: float
     """of the evaluations that count"""
+    pooled: float | None = None
+    """all fresh answers over all answers, the mean over seeds"""
     mark: str = MARK
 
 
@@ -67,4 +69,5 @@ def _row(setting: "GridSetting", seeds: Sequence[dict[str, Any]]) -> Baseline:
         freshness=freshness,
         ci95=ci95,
         requests_per_evaluation=fmean(one["requests"] for one in seeds),
+        pooled=mean_and_ci([one["pooled"] for one in seeds])[0],
     )

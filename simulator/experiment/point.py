@@ -71,6 +71,13 @@ class MeasuredPoint:
         """The mean share of fresh answers over the seeds, without an interval."""
         return float(np.nanmean([_share(one, self.warm_up) for one in self.series]))
 
+    @property
+    def pooled(self) -> float:
+        """The fresh answers of the evaluations that count over all their answers."""
+        fresh = sum(float(one.fresh[self.warm_up :].sum()) for one in self.series)
+        answers = sum(float(one.answers[self.warm_up :].sum()) for one in self.series)
+        return fresh / answers if answers else nan
+
     def _estimate(self, arrived: bool) -> Estimate:
         spread = estimate(self._parts(arrived))
         by_seed = self._by_seed(arrived)

@@ -22,7 +22,7 @@ class Score:
     series: Series
     seeds: Ints
     by_seed: Floats
-    """the headline freshness"""
+    """the headline freshness: means over evaluations, or pooled shares"""
     basis: str
     """where the freshness comes from: truth, audited, reported or expected"""
     believed: float
@@ -66,8 +66,11 @@ class Score:
         return values
 
 
-def scores(run: Run) -> list[Score]:
-    """Return the score of every setting and policy of a run, in the order of run.json."""
+def scores(run: Run, pooled: bool = False) -> list[Score]:
+    """Return the score of every setting and policy of a run, in the order of run.json.
+
+    The headline is the mean over evaluations, as the paper's is, or pooled: all fresh answers over all answers.
+    """
     tables = run.analysis.tables
     budgets = {_series(run, row): row for row in tables["budget"]}
     audits = {_series(run, row): row for row in tables.get("audits", ())}
@@ -75,7 +78,12 @@ def scores(run: Run) -> list[Score]:
     for row in tables["seeds"]:
         by_seed[_series(run, row)].append(row)
     ordered = run.in_order(budgets)
-    found = {series: _score(run, budgets[series], by_seed[series], audits.get(series)) for series in ordered}
+    found: dict[Series, Score] = {}
+    for series in ordered:
+        found[series] = _score(run, budgets[series], by_seed[series], audits.get(series))
+        if pooled:
+            shares = [row["fresh"] / row["results"] for row in by_seed[series]]
+            found[series] = replace(found[series], by_seed=np.array(shares, np.float64))
     return [replace(score, share_of_bound=_share(run, score, found)) for score in found.values()]
 
 

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.analysis.analysis_tables import Row as AnalysisRow
 from freshkeeper.maintenance.pages.amounts import amount, duration, duration_axis, percent
 from freshkeeper.maintenance.pages.charts import COUNT, PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
 from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row, figure, interval
-from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.groups import TTL, Group
 from freshkeeper.simulator.report.panels import share_columns
 
 MARKS = 5
@@ -218,18 +218,20 @@ def _by_policy(group: Group) -> Figure:
     several = any(len(group.with_bound(setting)) > 1 for setting in group.settings)
 
     def table(setting: str) -> ChartTable | None:
-        labels = [policy for policy in group.with_bound(setting) if not group.is_unlimited(policy)]
+        labels = [policy for policy in group.with_references(setting) if not group.is_unlimited(policy)]
         if not several:
             return None
         shares = {policy: group.headline(setting, policy) for policy in labels}
         rows = [{"policy": policy, **share_columns(share)} for policy, share in shares.items() if not isnan(share.mean)]
         return ChartTable(rows, _words(title, rows))
 
-    caption = "Mean over the evaluations that count."
+    caption = "All fresh answers over all answers" if group.pooled else "Mean over the evaluations that count"
     if group.seeds.size > 1:
-        caption = "Mean over the evaluations that count; bars are 95 % intervals over seeds."
+        caption += "; bars are 95 % intervals over seeds"
+    if TTL in group.styles:
+        caption += "; ttl is a TTL cache that makes as many requests"
     return figure("freshness", title, chart, _of_settings(group, table), group.styles,
-                  caption=caption, chooser=group.chooser)  # fmt: skip
+                  caption=f"{caption}.", chooser=group.chooser)  # fmt: skip
 
 
 def _times(group: Group, times: Times, title: str, caption: str) -> Figure:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats, Ints
-from freshkeeper.maintenance.base.stats import Estimate, estimate, lifts, paired
-from freshkeeper.maintenance.pages.amounts import GAP, swept_value
+from freshkeeper.maintenance.base.stats import Estimate, estimate, paired
+from freshkeeper.maintenance.pages.amounts import GAP, in_words
 from freshkeeper.maintenance.pages.styles import Style, looks
 from freshkeeper.simulator.experiment.baselines import Baseline
 from freshkeeper.simulator.experiment.run_directory import USUAL_TARGET, Run
@@ -24,6 +24,8 @@ KNOWLEDGE = {
     "rates": "known rates of change",
     "learned": "learned knowledge of changes",
 }
+TTL = "ttl"
+"""The cache that policies are compared with first: its entries live as long as makes as many requests."""
 SETTING = "setting"
 """The chooser that all figures of single settings share."""
 
@@ -42,6 +44,11 @@ class Group:
         """The case and the level of knowledge in words."""
         case = CASES.get(self.case, self.case or "case not recorded")
         return f"{case}, {KNOWLEDGE.get(self.knowledge, self.knowledge or 'knowledge not recorded')}"
+
+    @property
+    def pooled(self) -> bool:
+        """True if shares are of all answers; of drawn workloads they are means over evaluations, as in the paper."""
+        return not is_drawn(self.run)
 
     @property
     def configured_target(self) -> float | None:
@@ -64,7 +71,7 @@ class Group:
     @cached_property
     def styles(self) -> dict[str, Style]:
         """The looks of each policy, and of the clairvoyant bound where it was computed and not run."""
-        labels = dict.fromkeys(label for setting in self.settings for label in self.with_bound(setting))
+        labels = dict.fromkeys(label for setting in self.settings for label in self.with_references(setting))
         names = {label: self.run.contender(label).name or label for label in [*self.policies, *labels]}
         return looks(names, [label for label in names if self.is_bound(label)])
 
@@ -73,9 +80,13 @@ class Group:
         """The settings of each budget on their own, the least first: a mean never mixes budgets."""
         budgets = {setting: self.run.setting(setting).budget for setting in self.settings}
         known = sorted({budget for budget in budgets.values() if budget is not None})
-        return {budget: self._of_settings({s for s in budgets if budgets[s] == budget}) for budget in known}
+        of_budget = {}
+        for budget in known:
+            of_budget[budget] = self.of_settings({setting for setting in budgets if budgets[setting] == budget})
+        return of_budget
 
-    def _of_settings(self, settings: set[str]) -> "Group":
+    def of_settings(self, settings: set[str]) -> "Group":
+        """Return the part of the group that these settings are."""
         return replace(self, scores={pair: score for pair, score in self.scores.items() if pair[0] in settings})
 
     @property
@@ -113,6 +124,13 @@ class Group:
             policies.append(BOUND)
         return policies
 
+    def with_references(self, setting: str) -> list[str]:
+        """Return the policies of a setting, the clairvoyant bound, and a TTL cache where it was worked out."""
+        labels = self.with_bound(setting)
+        if TTL not in labels and not isnan(self.headline(setting, TTL).mean):
+            labels.append(TTL)
+        return labels
+
     def compared(self, setting: str, bounds: bool = True) -> list[str]:
         """Return the policies of a setting without `unlimited`, beside whose 100 % all others would look alike."""
         return [policy for policy in self.policies_in(setting, bounds) if not self.is_unlimited(policy)]
@@ -146,15 +164,27 @@ class Group:
         return any(score.expected for score in self.scores.values())
 
     def headline(self, setting: str, policy: str) -> Estimate:
-        """Return the freshness in one setting; of the clairvoyant bound also where summary.csv alone knows it."""
+        """Return the freshness in one setting; of the clairvoyant bound also where summary.csv alone knows it.
+
+        Of the TTL cache that makes as many requests it is what baselines.csv has.
+        """
         score = self.scores.get((setting, policy))
         if score:
             return score.freshness
+        if policy == TTL:
+            return self._ttl(setting)
         shares = [score for (name, _), score in self.scores.items() if name == setting and score.share_of_bound > 0]
         best = max(shares, key=lambda score: score.freshness.mean, default=None)
         if best is None or policy != BOUND:
             return Estimate(nan, nan, 0)
         return Estimate(best.freshness.mean / best.share_of_bound, nan, 0)
+
+    def _ttl(self, setting: str) -> Estimate:
+        for cache in self.baselines:
+            if (cache.setting, cache.policy) == (setting, TTL):
+                mean, half = (cache.pooled, None) if self.pooled else (cache.freshness, cache.ci95)
+                return Estimate(nan if mean is None else mean, nan if half is None else half, cache.seeds)
+        return Estimate(nan, nan, 0)
 
     def is_bound(self, policy: str) -> bool:
         """Return whether a policy is a bound."""
@@ -184,22 +214,19 @@ class Group:
         """Return how far one policy is ahead of another over all settings, paired by seed."""
         return paired(self.by_seed(policy), self.by_seed(of))
 
-    def lift(self, policy: str, baseline: str, setting: str) -> Floats:
-        """Return the lift over a baseline in one setting, seed by seed."""
-        values, baselines = (self.scores[setting, label].at(self.seeds) for label in (policy, baseline))
-        return lifts(values, baselines)
+    def lead(self, policy: str, baseline: str, setting: str) -> Estimate:
+        """Return by how much more answers are fresh than a baseline's in one setting, paired by seed where it was run.
 
-    def lifts(self, policy: str, baseline: str) -> list[Floats]:
-        """Return the lift in every setting that has both policies and in which it is known."""
-        both = [s for s in self.settings if (s, policy) in self.scores and (s, baseline) in self.scores]
-        by_setting = [self.lift(policy, baseline, setting) for setting in both]
-        return [values for values in by_setting if not np.isnan(values).all()]
+        The mean is NaN where one of the two is not known.
+        """
+        score, other = (self.scores.get((setting, label)) for label in (policy, baseline))
+        if score is not None and other is not None:
+            return paired(score.at(self.seeds), other.at(self.seeds))
+        return Estimate(self.headline(setting, policy).mean - self.headline(setting, baseline).mean, nan, 0)
 
     def text(self, setting: str) -> str:
         """Return a setting as people say it."""
-        varied = self.varied(setting)
-        words = " · ".join(f"{last_part(key)} {swept_value(value)}" for key, value in varied.items())
-        return words or setting or "one setting"
+        return in_words(self.varied(setting)) or setting or "one setting"
 
     def varied(self, setting: str) -> dict[str, Any]:
         """Return what was varied, without what tells groups apart."""
@@ -222,13 +249,15 @@ class Group:
 
 def groups(run: Run) -> list[Group]:
     """Return the groups of a run, cases apart and levels of knowledge apart."""
-    by_group = groupby(scores(run), key=lambda score: (score.series.case, score.series.knowledge))
-    return [
-        Group(run, case, knowledge, {(score.series.setting, score.series.policy): score for score in members})
-        for (case, knowledge), members in by_group
-    ]
+    found = scores(run, pooled=not is_drawn(run))
+    by_group = groupby(found, key=lambda score: (score.series.case, score.series.knowledge))
+    parts = []
+    for (case, knowledge), members in by_group:
+        by_pair = {(score.series.setting, score.series.policy): score for score in members}
+        parts.append(Group(run, case, knowledge, by_pair))
+    return parts
 
 
-def last_part(key: str) -> str:
-    """Return the last part of a dotted key as words."""
-    return key.rpartition(".")[2].replace("_", " ")
+def is_drawn(run: Run) -> bool:
+    """Return whether a run is a simulation of a workload that was drawn, and so no data of a user."""
+    return bool(run.about.config.get("workload")) and not run.about.config.get("trace")

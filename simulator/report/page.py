@@ -94,6 +94,7 @@ def _across_settings(group: Group) -> Iterator[Part]:
     if len(group.settings) < 2:
         return
     yield Heading("Across settings")
+    yield overview(group)
     swept = panels(group)
     for key in sorted(swept, key=lambda key: key != BUDGET):
         chooser = chooser_of(key, swept[key])
@@ -102,7 +103,6 @@ def _across_settings(group: Group) -> Iterator[Part]:
         yield sweep(group, key, swept[key])
         if key == BUDGET:
             yield from tables_of_budgets(group)
-    yield overview(group)
 
 
 def _of_one_setting(group: Group) -> Iterator[Part]:
@@ -128,6 +128,10 @@ def _about_columns(group: Group) -> str:
     interval = ", with a 95 % interval" if group.seeds.size > 1 else ""
     words = (
         f"Fresh answers: mean over the evaluations that count, then over seeds{interval}. Pooled: all fresh answers "
+    )
+    if group.pooled:
+        words = f"Fresh answers: of each seed{interval}, all fresh answers of the evaluations that count "
+    words += (
         "over all answers. Stale answers and answers are per run; requests are per evaluation, the warm-up included."
     )
     if group.expected:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from json import dumps
 from math import isnan
@@ -12,11 +12,11 @@ from operator import itemgetter
 from typing import Any
 
 from freshkeeper.maintenance.base.stats import Estimate
-from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval, swept_value
+from freshkeeper.maintenance.pages.amounts import in_words, percent, percent_with_interval, swept_key, swept_value
 from freshkeeper.maintenance.pages.charts import PERCENT, Axis, AxisKind, Chart, ChartForm, Interval
 from freshkeeper.maintenance.pages.figures import ChartTable, Figure, Row, figure
 from freshkeeper.simulator.experiment.scores import BOUND
-from freshkeeper.simulator.report.groups import Group, last_part
+from freshkeeper.simulator.report.groups import TTL, Group
 
 BUDGET = "budget"
 TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -39,12 +39,6 @@ class Panel:
     def values(self) -> int:
         """The number of different values that the key has."""
         return len({dumps(value) for value, _ in self.at})
-
-    def in_order(self) -> "Panel":
-        """Return the panel with numbers in ascending order; other values stay as they were swept."""
-        if not self.numeric:
-            return self
-        return replace(self, at=tuple(sorted(self.at, key=itemgetter(0))))
 
 
 @dataclass(frozen=True)
@@ -81,10 +75,17 @@ def _along(key: str, varied: dict[str, dict[str, Any]]) -> list[Panel]:
     together: dict[str, list[tuple[Any, str]]] = {}
     for setting, values in varied.items():
         if key in values:
-            others = " · ".join(f"{last_part(k)} {swept_value(v)}" for k, v in values.items() if k != key)
+            others = in_words({other: value for other, value in values.items() if other != key})
             together.setdefault(others, []).append((values[key], setting))
-    every = [Panel(key, others, tuple(at)) for others, at in together.items()]
-    return [panel.in_order() for panel in every if panel.values > 1]
+    found = []
+    for others, at in together.items():
+        panel = Panel(key, others, tuple(at))
+        if key == BUDGET and panel.numeric:
+            # Budgets lie along a scale; the values of all other keys keep the order of the config.
+            panel = Panel(key, others, tuple(sorted(at, key=itemgetter(0))))
+        if panel.values > 1:
+            found.append(panel)
+    return found
 
 
 def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -> Reach:
@@ -120,33 +121,33 @@ def chooser_of(key: str, by_held: Sequence[Panel]) -> str:
     """Return the chooser of what other keys are held at; empty where there is nothing to choose."""
     if len(by_held) < 2:
         return ""
-    return f"held-{last_part(key).replace(' ', '-')}"
+    return f"held-{swept_key(key).replace(' ', '-')}"
 
 
 def sweep(group: Group, key: str, by_held: Sequence[Panel]) -> Figure:
     """Return one key's figure, a choice for each combination of the other keys."""
     budget = key == BUDGET
     numeric = budget and all(panel.numeric for panel in by_held)
-    title, x = f"Freshness by {last_part(key)}", Axis(key)
+    title, x = f"Freshness by {swept_key(key)}", Axis(key)
     if budget:
         title, x = "Freshness against budget", Axis("γ, cost units per evaluation")
     if not numeric:
-        x = Axis(
-            x.title, kind=AxisKind.WORDS, order=list(dict.fromkeys(swept_value(v) for p in by_held for v, _ in p.at))
-        )
+        order = dict.fromkeys(swept_value(value, key) for panel in by_held for value, _ in panel.at)
+        x = Axis(x.title, kind=AxisKind.WORDS, order=list(order))
     chart = Chart(form=ChartForm.LINES, x=x, y=Axis("of answers fresh", PERCENT), interval=Interval.BARS, highest=1.0)
     tables = {panel.others: _table(group, panel, numeric, title) for panel in by_held}
-    name = f"by-{last_part(key).replace(' ', '-')}"
+    name = f"by-{key.rpartition('.')[2].replace('_', '-')}"
     caption, chooser = _caption(group, budget), chooser_of(key, by_held)
     return figure(name, title, chart, tables, group.styles, caption=caption, chooser=chooser, wide=budget)
 
 
 def _caption(group: Group, budget: bool) -> str:
-    shown = {policy for setting in group.settings for policy in group.with_bound(setting)}
+    shown = {policy for setting in group.settings for policy in group.with_references(setting)}
     all_fresh = budget and BOUND in shown and not any(map(group.is_unlimited, shown))
     sentences = {
         "Bars are 95 % intervals over seeds.": group.seeds.size > 1,
         "Dashed lines without marks are bounds.": any(map(group.is_bound, shown)),
+        "ttl: a TTL cache that makes as many requests.": TTL in shown,
         "The other bound, no limit at all, is 100 %.": all_fresh,
     }
     return " ".join(words for words, applies in sentences.items() if applies)
@@ -155,7 +156,7 @@ def _caption(group: Group, budget: bool) -> str:
 def _table(group: Group, panel: Panel, numeric: bool, title: str) -> ChartTable:
     rows: list[Row] = []
     sentences = []
-    for policy in group.with_bound(panel.at[-1][1]):
+    for policy in group.with_references(panel.at[-1][1]):
         if panel.key != BUDGET and group.is_unlimited(policy):
             continue
         line = [(value, group.headline(setting, policy)) for value, setting in panel.at]
@@ -164,11 +165,16 @@ def _table(group: Group, panel: Panel, numeric: bool, title: str) -> ChartTable:
             continue
         mark = not group.is_bound(policy)
         rows += [
-            {"policy": policy, "x": value if numeric else swept_value(value), **share_columns(freshness), "mark": mark}
+            {
+                "policy": policy,
+                "x": value if numeric else swept_value(value, panel.key),
+                **share_columns(freshness),
+                "mark": mark,
+            }
             for value, freshness in line
         ]
         sentences.append(f"{policy} {', '.join(percent(freshness.mean) for _, freshness in line)}")
-    values = ", ".join(swept_value(value) for value, _ in panel.at)
+    values = ", ".join(swept_value(value, panel.key) for value, _ in panel.at)
     return ChartTable(rows, f"{title}, at {values}: {'; '.join(sentences)}.")
 
 

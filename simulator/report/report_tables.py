@@ -3,11 +3,18 @@
 from collections.abc import Iterator, Sequence
 from math import isnan, nan
 
-from freshkeeper.maintenance.base.stats import Estimate, estimate
-from freshkeeper.maintenance.pages.amounts import UNKNOWN, amount, duration, percent, percent_with_interval, signed
+from freshkeeper.maintenance.base.stats import Estimate
+from freshkeeper.maintenance.pages.amounts import (
+    UNKNOWN,
+    amount,
+    duration,
+    percent,
+    percent_with_interval,
+    signed_points,
+)
 from freshkeeper.maintenance.pages.page import PageTable, TableRow
 from freshkeeper.simulator.experiment.baselines import MARK, Baseline
-from freshkeeper.simulator.report.groups import CASES, Group
+from freshkeeper.simulator.report.groups import CASES, TTL, Group
 from freshkeeper.simulator.report.panels import BUDGET, TARGETS, chooser_of, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
 
@@ -23,11 +30,15 @@ def tables_of_settings(group: Group) -> list[PageTable]:
 
 def _of_setting(group: Group, setting: str) -> PageTable:
     policies = group.with_bound(setting)
-    baselines = [label for name in BASELINES for label in group.labels_of(name)]
-    baseline = next((label for label in baselines if label in policies), "")
+    baselines = [TTL]
+    for name in BASELINES:
+        baselines += group.labels_of(name)
+    baseline = next((label for label in baselines if not isnan(group.headline(setting, label).mean)), "")
     cells = {policy: _cells(group, setting, policy, baseline) for policy in policies}
-    known = {head for row in cells.values() for head, cell in row.items() if cell != UNKNOWN}
-    heads = [head for head in HEADS if head in known]
+    heads = []
+    for head in HEADS:
+        if any(row.get(head, UNKNOWN) != UNKNOWN for row in cells.values()):
+            heads.append(head)
     best = _best(group, setting, [policy for policy in policies if policy in group.ranked])
     rows = [
         TableRow(
@@ -40,7 +51,7 @@ def _of_setting(group: Group, setting: str) -> PageTable:
         )
         for policy in policies
     ]
-    titles = ["Policy", *(head.replace(OVER, f"Over {baseline}") for head in heads)]
+    titles = ["Policy", *(head.replace(OVER, f"Points over {baseline}") for head in heads)]
     return _of_choice(group, "Policies side by side", titles, rows, setting)
 
 
@@ -64,13 +75,13 @@ def _cells(group: Group, setting: str, policy: str, baseline: str) -> dict[str, 
     if score is None:
         return cells
     if baseline and policy != baseline:
-        cells[OVER] = signed(estimate(group.lift(policy, baseline, setting)).mean, 0)
+        cells[OVER] = signed_points(group.lead(policy, baseline, setting).mean)
     runs = max(score.seeds.size, 1)
     if score.failed > 0:
         cells[FAILED] = amount(score.failed)
     return cells | {
         OF_THE_BOUND: percent(score.share_of_bound),
-        POOLED: percent(score.pooled),
+        POOLED: UNKNOWN if group.pooled else percent(score.pooled),
         STALE: f"{amount(score.stale / runs)} of {amount(score.answers / runs)}",
         REQUESTS: amount(round(score.requests_per_evaluation, 2)),
     }
@@ -113,7 +124,7 @@ def _or_nan(number: float | None) -> float:
 
 def overview(group: Group) -> PageTable:
     """Return all settings against all policies."""
-    shown = dict.fromkeys(policy for setting in group.settings for policy in group.with_bound(setting))
+    shown = dict.fromkeys(policy for setting in group.settings for policy in group.with_references(setting))
     policies = [*group.ranked, *(policy for policy in shown if policy not in group.ranked)]
     rows = []
     for setting in group.settings:

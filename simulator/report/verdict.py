@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 
-import numpy as np
 from markupsafe import Markup
 
 from freshkeeper.maintenance.analysis.analysis_tables import NOTHING_ANSWERED
-from freshkeeper.maintenance.base.stats import estimate
-from freshkeeper.maintenance.pages import amounts
-from freshkeeper.maintenance.pages.amounts import amount, percent
+from freshkeeper.maintenance.pages.amounts import (
+    amount,
+    in_words,
+    percent,
+    percent_with_interval,
+    points,
+    signed_points,
+)
 from freshkeeper.maintenance.pages.page import Lift
 from freshkeeper.simulator.experiment.scores import BOUND
-from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.groups import TTL, Group
 from freshkeeper.simulator.report.panels import BUDGET, budget_line, panels, reach
 
-BASELINES = ("random", "lru", "sbm", "ibm")
+BASELINES = (TTL, "random", "lru", "sbm", "ibm")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ def verdict(group: Group) -> GroupVerdict:
     winner = headline.ranked[0]
     sentences = [
         *_which_budget(group, headline),
-        *_audits(headline, winner),
+        *_other_settings(group, headline),
+        *_audits(group, winner),
         *_runner_up(headline, winner),
         _bound(headline, winner),
         *over_budget,
@@ -45,19 +50,54 @@ def verdict(group: Group) -> GroupVerdict:
     ]
     if group.seeds.size < 2 and len(group.policies) > 1:
         sentences.append(Markup("One seed was run: there are no intervals, and small differences may be chance."))
-    return GroupVerdict(_lead(group, headline, winner), list(_lifts(headline, winner)), sentences)
+    return GroupVerdict(_lead(group, headline, winner), list(_lifts(group, headline, winner)), sentences)
 
 
 def _headline_group(group: Group) -> Group:
-    """Return the settings of one budget: the least that was run and is enough for the target, else the largest."""
-    parts = [part for part in group.by_budget.values() if part.ranked]
-    if len(group.by_budget) < 2 or not parts:
-        return group
-    return next((part for part in parts if part.overall(part.ranked[0]).mean >= group.target), parts[-1])
+    """Return the setting that the headline is of: the first of the run whose freshness is known.
+
+    Of settings that differ from it in the budget alone it is the one with the least budget that is enough for the
+    target, else with the largest.
+    """
+    settings = [group.of_settings({setting}) for setting in group.settings]
+    parts = [part for part in settings if part.ranked]
+    first = _without_budget(parts[0])
+    line = [part for part in parts if part.by_budget and _without_budget(part) == first]
+    line.sort(key=lambda part: next(iter(part.by_budget)))
+    if len(line) < 2:
+        return parts[0]
+    return next((part for part in line if _is_enough(part, group.target)), line[-1])
+
+
+def _without_budget(group: Group) -> dict[str, object]:
+    (setting,) = group.settings
+    return {key: value for key, value in group.varied(setting).items() if key != BUDGET}
+
+
+def _is_enough(part: Group, target: float) -> bool:
+    return part.overall(part.ranked[0]).mean >= target
+
+
+def _other_settings(group: Group, headline: Group) -> Iterator[Markup]:
+    """Yield who leads in how many of the other settings; the table of all settings lists each of them."""
+    leaders: dict[str, list[float]] = {}
+    for setting in group.settings:
+        ranked = group.of_settings({setting}).ranked
+        if setting not in headline.settings and ranked:
+            leaders.setdefault(ranked[0], []).append(group.headline(setting, ranked[0]).mean)
+    number = len(group.settings) - len(headline.settings)
+    if not leaders:
+        return
+    parts = []
+    for policy, shares in sorted(leaders.items(), key=lambda item: -len(item[1])):
+        ends = dict.fromkeys(percent(share) for share in (min(shares), max(shares)))
+        parts.append(Markup("{} leads in {} with {}").format(_name(policy), len(shares), " to ".join(ends)))
+    of_settings = "the other setting" if number == 1 else f"the {number} other settings"
+    yield Markup("Of {} {}; the table below has each.").format(of_settings, Markup(", ").join(parts))
 
 
 def _which_budget(group: Group, headline: Group) -> Iterator[Markup]:
-    if headline is group:
+    if len(group.by_budget) < 2:
         return
     budgets = list(group.by_budget)
     words = "Budgets from {} to {} were run, and the headline is of one of them: none that was run keeps {} fresh."
@@ -67,16 +107,20 @@ def _which_budget(group: Group, headline: Group) -> Iterator[Markup]:
 
 
 def _lead(group: Group, headline: Group, winner: str) -> Markup:
-    share = Markup("<strong>{}</strong>").format(amounts.percent_with_interval(headline.overall(winner)))
+    share = Markup("<strong>{}</strong>").format(percent_with_interval(headline.overall(winner)))
     lead = Markup("{} kept {} of the answers fresh").format(_name(winner), share)
     if headline.expected:
         lead = Markup("{} is expected to have kept {} of the answers fresh").format(_name(winner), share)
-    if headline is not group:
-        lead = Markup("With {} cost units per evaluation ").format(amount(next(iter(headline.by_budget)))) + lead
+    if not group.pooled:
+        lead += " (mean over evaluations)"
     if len(headline.ranked) > 1:
         lead += f", the most of {len(headline.ranked)} policies within the budget"
-    if len(headline.settings) > 1:
-        lead += f", over {len(headline.settings)} settings"
+    (setting,) = headline.settings
+    varied = _without_budget(headline)
+    if len(group.by_budget) > 1:
+        lead = Markup("With {} cost units per evaluation ").format(amount(next(iter(headline.by_budget)))) + lead
+    if len(group.settings) > 1 and (varied or len(group.by_budget) < 2):
+        lead += Markup(", in the setting <q>{}</q>").format(in_words(varied) or group.text(setting))
     return lead + "."
 
 
@@ -106,32 +150,33 @@ def _runner_up(group: Group, winner: str) -> Iterator[Markup]:
     certainty = ", paired by seed" if ahead.seeds > 1 else ""
     if ahead.seeds > 1 and not ahead.sure:
         certainty = f": a difference that {ahead.seeds} seeds cannot tell from chance"
-    yield Markup(words).format(_name(second), amounts.points(ahead), certainty)
+    yield Markup(words).format(_name(second), points(ahead), certainty)
 
 
-def _lifts(group: Group, winner: str) -> Iterator[Lift]:
+def _lifts(group: Group, headline: Group, winner: str) -> Iterator[Lift]:
+    """Yield the winner's leads over baselines in the setting of the headline, and their range over all settings."""
+    (setting,) = headline.settings
     for name in BASELINES:
-        for label in group.labels_of(name)[:1]:
-            by_setting = group.lifts(winner, label)
-            if label == winner or not by_setting:
-                continue
-            means = [estimate(values).mean for values in by_setting]
-            ends = f"{amounts.signed(min(means), 0)} to {amounts.signed(max(means), 0)} over the settings"
-            mean = estimate(np.mean(by_setting, axis=0))
-            yield Lift(f"over {label}", amounts.signed_with_interval(mean), ends if len(means) > 1 else "")
+        label = next(iter(headline.labels_of(name)), name)
+        lead = group.lead(winner, label, setting)
+        if label == winner or isnan(lead.mean):
+            continue
+        leads = [group.lead(winner, label, every).mean for every in group.settings]
+        known = [mean for mean in leads if not isnan(mean)]
+        ends = f"{signed_points(min(known))} to {signed_points(max(known))} over the settings"
+        yield Lift(f"over {label}", points(lead, sign=True), ends if len(known) > 1 else "")
 
 
 def _bound(group: Group, winner: str) -> Markup:
-    shares = [score.share_of_bound for (_, policy), score in group.scores.items() if policy == winner]
-    known = [share for share in shares if not isnan(share)]
-    if not known:
+    known = next((score.share_of_bound for (_, policy), score in group.scores.items() if policy == winner), nan)
+    if isnan(known):
         words, note = "How near that is to the best possible is not known", group.run.about.bound
         if note and note.reason:
             return Markup("{}: {}.").format(words, note.reason)
         return Markup("{}.").format(words)
-    optimum = percent(float(np.nanmean([group.headline(setting, BOUND).mean for setting in group.settings])))
+    (setting,) = group.settings
     words = "That is {} of what a clairvoyant could do with the same budget ({})."
-    return Markup(words).format(percent(float(np.mean(known))), optimum)
+    return Markup(words).format(percent(known), percent(group.headline(setting, BOUND).mean))
 
 
 def _overspent(group: Group, policy: str) -> Markup:

@@ -26,6 +26,7 @@ class Cache:
     policy: str
     ttl_ms: float | None
     freshness: float
+    pooled: float
     requests: float
 
 
@@ -55,7 +56,7 @@ def _caches(caches: Caches, budget: float) -> list[Cache]:
 
 
 def _cache(name: str, ttl_ms: float | None, found: MeasuredPoint) -> Cache:
-    return Cache(name, ttl_ms, found.share, found.requests)
+    return Cache(name, ttl_ms, found.share, found.pooled, found.requests)
 
 
 def most_read(task: Task) -> int:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from freshkeeper.maintenance.base.stats import estimate, lifts, paired, shared_seeds, unpaired
+from freshkeeper.maintenance.base.stats import estimate, paired, shared_seeds, unpaired
 
 
 def test_a_mean_of_two_seeds_has_the_interval_of_one_degree_of_freedom() -> None:
@@ -33,11 +33,6 @@ def test_pairs_see_what_means_do_not() -> None:
     ours, theirs = np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.4, 0.7])
     assert paired(ours, theirs).sure
     assert not unpaired(ours, theirs).sure
-
-
-def test_a_lift_is_relative_and_needs_a_baseline_above_zero() -> None:
-    found = lifts(np.array([0.3, 0.6, 0.5]), np.array([0.2, 0.4, 0.0]))
-    assert found == pytest.approx(np.array([0.5, 0.5, np.nan]), nan_ok=True)
 
 
 def test_seeds_are_matched_by_number() -> None:

@@ -21,9 +21,14 @@ def along(make_run: Make, *varied: dict[str, Any]) -> dict[str, list[Panel]]:
     )
 
 
-def test_one_swept_key_is_one_panel_in_the_order_of_its_values(make_run: Make) -> None:
+def test_one_swept_key_is_one_panel_in_the_order_of_the_config(make_run: Make) -> None:
     found = along(make_run, {"edges": 900}, {"edges": 100}, {"edges": 500})
-    assert found == {"edges": [Panel("edges", "", ((100, "1"), (500, "2"), (900, "0")))]}
+    assert found == {"edges": [Panel("edges", "", ((900, "0"), (100, "1"), (500, "2")))]}
+
+
+def test_budgets_lie_along_a_scale(make_run: Make) -> None:
+    found = along(make_run, {"budget": 9}, {"budget": 1}, {"budget": 5})
+    assert found == {"budget": [Panel("budget", "", ((1, "1"), (5, "2"), (9, "0")))]}
 
 
 def test_ranges_and_words_keep_the_order_of_the_run(make_run: Make) -> None:

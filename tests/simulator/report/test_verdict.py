@@ -7,6 +7,7 @@ from tables import table_of
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.baselines import Baseline, write_baselines
 from freshkeeper.simulator.report.groups import groups
 from freshkeeper.simulator.report.verdict import GroupVerdict, verdict
 
@@ -26,7 +27,11 @@ def test_the_winner_comes_first_with_its_lifts_paired_by_seed(make_run: Make) ->
     found, words = said(make_run(fresh))
     assert words.startswith("plan kept 50.0 % ± 127.1 of the answers fresh, the most of 4 policies within the budget.")
     lifts = [(lift.label, lift.text.replace("\N{NO-BREAK SPACE}", " ")) for lift in found.lifts]
-    assert lifts == [("over random", "+100 % ± 0"), ("over lru", "+100 % ± 0"), ("over sbm", "+33 % ± 0")]
+    assert lifts == [
+        ("over random", "+25.0 points (± 63.5)"),
+        ("over lru", "+25.0 points (± 63.5)"),
+        ("over sbm", "+12.5 points (± 31.8)"),
+    ]
 
 
 def test_a_difference_that_may_be_chance_is_said_to_be(make_run: Make) -> None:
@@ -70,12 +75,59 @@ def test_a_target_out_of_reach_is_said_with_the_nearest(make_run: Make) -> None:
     assert "No budget that was run brings ibm to 90 % fresh; the nearest is 50.0 % with 10" in words
 
 
-def test_over_several_settings_lifts_have_a_range(make_run: Make) -> None:
+def test_of_several_settings_the_headline_names_one_and_lifts_have_a_range(make_run: Make) -> None:
     fresh = {"a": {"ibm": [0.9], "lru": [0.3]}, "b": {"ibm": [0.4], "lru": [0.5]}}
     settings = {name: {"varied": {"workload.edges": i}} for i, name in enumerate(fresh)}
     found, words = said(make_run(fresh, settings=settings))
-    assert "over 2 settings" in words
-    assert found.lifts[0].detail.replace("\N{NO-BREAK SPACE}", " ") == "−20 % to +200 % over the settings"
+    assert words.startswith("ibm kept 90.0 % of the answers fresh, the most of 2 policies within the budget, ")
+    assert "in the setting edges 0. Of the other setting lru leads in 1 with 50.0 %; the table below has each." in words
+    assert found.lifts[0].detail == "−10.0 to +60.0 over the settings"
+
+
+def test_the_settings_keep_the_order_of_the_config(make_run: Make) -> None:
+    fresh = {name: {"ibm": [share], "lru": [0.1]} for name, share in (("z", 0.2), ("a", 0.9), ("m", 0.4))}
+    settings = {name: {"varied": {"workload.change_law": name}} for name in fresh}
+    words = said(make_run(fresh, settings=settings))[1]
+    assert "in the setting change law z. Of the 2 other settings ibm leads in 2 with 40.0 % to 90.0 %" in words
+
+
+def test_a_drawn_workload_has_the_mean_over_evaluations_and_all_else_the_share_of_all_answers(
+    make_run: Make, write_table: Make
+) -> None:
+    """Of 10 answers 1 is fresh, then 2 of 2: 55 % on average, 3 of 12 in all."""
+    rows = [{"policy": "ibm", "k": k, "results": n, "fresh": fresh} for k, n, fresh in ((1, 10.0, 1.0), (2, 2.0, 2.0))]
+    for name, config, share in (
+        ("drawn", {"workload": {"sns": 5}}, "55.0 % of the answers fresh (mean over evaluations)."),
+        ("replayed", {"workload": {"sns": 5}, "trace": "mine"}, "25.0 % of the answers fresh."),
+        ("recorded", {}, "25.0 % of the answers fresh."),
+    ):
+        path = make_run({"ibm": [0.5]}, name=name, config=config)
+        write_table(path, "evaluations", rows)
+        assert said(path)[1].startswith(f"ibm kept {share}")
+
+
+def test_a_ttl_cache_is_the_first_baseline(make_run: Make) -> None:
+    path = make_run({"ibm": [0.5], "lru": [0.4]}, config={"workload": {"sns": 5}})
+    ttl = Baseline("default", "ttl", "bgp", "exact", 10, 2000, 1, 0.45, None, 9.9)
+    write_baselines(path, [ttl])
+    found, _ = said(path)
+    assert [(lift.label, lift.text.replace("\N{NO-BREAK SPACE}", " ")) for lift in found.lifts] == [
+        ("over ttl", "+5.0 points"),
+        ("over lru", "+10.0 points"),
+    ]
+
+
+def test_the_headline_of_a_grid_is_of_its_first_setting_with_the_budget_that_is_enough(make_run: Make) -> None:
+    """An easier setting reaches the target with less, and is not chosen for that."""
+    shares = {("hard", 9): 0.95, ("hard", 1): 0.3, ("hard", 5): 0.6, ("easy", 9): 1.0, ("easy", 1): 0.99}
+    fresh = {f"{law},{budget}": {"ibm": [share]} for (law, budget), share in shares.items()}
+    settings = {
+        f"{law},{budget}": {"varied": {"workload.change_law": law, "budget": budget}, "budget": budget}
+        for law, budget in shares
+    }
+    words = said(make_run(fresh, settings=settings))[1]
+    assert words.startswith("With 9 cost units per evaluation ibm kept 95.0 % of the answers fresh, in the setting ")
+    assert "in the setting change law hard." in words
 
 
 def test_expected_freshness_is_not_called_counted(make_run: Make) -> None:
