@@ -4,10 +4,8 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from typing import Any
 
 import pytest
 import redis
+from counting import CountingServer
 from databases import redis_server
 from servers import HERE, eventually
 
@@ -316,43 +315,10 @@ print(json.dumps({"requests": stats.requests, "hits": stats.hits, "away": stats.
 """
 
 
-class CountingServer:
-    """Notes when it was asked, and for which keys."""
-
-    def __init__(self) -> None:
-        self.asked: list[float] = []
-        self.keys: list[str] = []
-        self.socket = socket.create_server((HERE, 0), backlog=200)
-        self.thread = threading.Thread(target=self._serve, daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        self.thread.join()
-
-    def held_to(self, began: float, per_second: float, bank: float) -> None:
-        """Assert that at no instant more had been asked than the bucket held and was paid since."""
-        for n, at in enumerate(sorted(self.asked), 1):
-            assert n <= bank + per_second * (at - began) + 1e-6, (n, at - began)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            self.asked.append(time.monotonic())
-            self.keys += connection.recv(10_000).decode().split()
-            connection.sendall(b"x")
-            connection.close()
-
-
 @pytest.fixture
 def server() -> Iterator[CountingServer]:
-    found = CountingServer()
-    yield found
-    found.close()
+    with CountingServer() as found:
+        yield found
 
 
 @contextmanager
@@ -360,7 +326,7 @@ def readers(
     server: CountingServer, store: str, count: int, seconds: float, budget: str, max_wait: float
 ) -> Iterator[list["subprocess.Popen[str]"]]:
     """Processes that read, once all of them are ready."""
-    command = [sys.executable, "-c", PROGRAM, str(server.socket.getsockname()[1]), store]
+    command = [sys.executable, "-c", PROGRAM, str(server.port), store]
     processes = [
         subprocess.Popen([*command, str(seed), str(seconds), budget, str(max_wait)], stdout=subprocess.PIPE, text=True)
         for seed in range(count)

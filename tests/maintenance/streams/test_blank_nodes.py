@@ -86,8 +86,7 @@ def test_each_body_of_a_request_has_blank_nodes_of_its_own(at: int | None) -> No
 @pytest.mark.parametrize("read", [lambda lines: lines, lambda lines: ColumnLines(lines, Dictionary())])
 def test_labels_are_scoped_wherever_they_stand(read: Callable[[TimedLines], TimedLines | ColumnLines]) -> None:
     text = (
-        '1\t_:a <urn:p> "_:a" .\n2\t<urn:_:a> <urn:p> _:a-b.c <urn:g> .\n'
-        "3\t<urn:x> <urn:p> <<( _:a <urn:p> _:a )>> .\n"
+        '1\t_:a <urn:p> "_:a" .\n2\t<urn:_:a> <urn:p> _:a-b.c <urn:g> .\n3\t<urn:x> <urn:p> <<( _:a <urn:p> _:a )>> .\n'
     )
     (batch,) = read(TimedLines("s", lambda: io.BytesIO(text.encode()), scope="d1.")).batches()
     expected = parse(
