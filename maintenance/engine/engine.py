@@ -181,11 +181,11 @@ class Engine:
         self, due: Callable[[ContinuousQuery], int | None], until: int
     ) -> tuple[int, list[ContinuousQuery]] | None:
         """Return the earliest due time and the queries that are due then, or None."""
-        instants = [due(query) for query in self.queries]
-        now = min((t for t in instants if t is not None and t < until), default=None)
+        instants = {query: due(query) for query in [*self.queries]}
+        now = min((t for t in instants.values() if t is not None and t < until), default=None)
         if now is None:
             return None
-        return now, [query for query, t in zip(self.queries, instants, strict=True) if t == now]
+        return now, [query for query, t in instants.items() if t == now]
 
     def _guarded(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
         """Return the result of one step of a query; remove a query that fails if failures are reported."""

@@ -7,12 +7,14 @@ process.
 """
 
 import os
+import resource
 import select
 import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from pyoxigraph import (
@@ -47,6 +49,8 @@ class EvaluationLimits:
     rows: int | None = None
     ms: int | None = None
     """milliseconds of wall-clock time"""
+    memory: int | None = None
+    """bytes beside those of this process, where there is a time limit"""
 
     def __bool__(self) -> bool:
         """Return True if there is any limit."""
@@ -65,7 +69,7 @@ class EvaluationLimits:
         """Run an evaluation in this process or, with a time limit, in a child that can be killed."""
         if self.ms is None:
             return evaluate()
-        data = _from_child(evaluate, self.ms)
+        data = _from_child(evaluate, self.ms, self.memory)
         if data[:1] == ERROR:
             raise EvaluationLimitError(f"an evaluation failed: {data[1:].decode()}")
         if data[:1] == TRIPLES:
@@ -79,11 +83,13 @@ ERROR, TRIPLES, ROWS = b"e", b"t", b"r"
 """The first byte that the child writes: which kind of data follows."""
 
 
-def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
+def _from_child(evaluate: Callable[[], Results], ms: int, memory: int | None) -> bytes:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
+        if memory is not None:
+            _limit_memory(memory)
         _run_child(evaluate, writing)
     os.close(writing)
     ended: int | None = None
@@ -96,8 +102,17 @@ def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     if ended:
-        raise EvaluationLimitError(f"an evaluation ended its process with {signal.Signals(os.WTERMSIG(ended)).name}")
+        name = signal.Signals(os.WTERMSIG(ended)).name
+        likely = "" if memory is None else f", which happens when it needs more than {memory:,} bytes of memory"
+        raise EvaluationLimitError(f"an evaluation ended its process with {name}{likely}")
     return data
+
+
+def _limit_memory(more: int) -> None:
+    """Limit the memory of this process to what it has now and some bytes more."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _run_child(evaluate: Callable[[], Results], writing: int) -> None:

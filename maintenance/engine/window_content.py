@@ -50,7 +50,7 @@ class WindowState(ABC):
 
     def trigger(self) -> int | None:
         """Return the next time at which this window calls for an evaluation, or None if unknown."""
-        return int(self._pending[0].times[0]) if self._pending else None
+        return self.next_arrival
 
     @abstractmethod
     def move(self, now: int) -> WindowMove:
@@ -69,6 +69,11 @@ class WindowState(ABC):
     def empty(self) -> bool:
         """True if the window holds nothing and no element is queued."""
         return not len(self.store) and not self._pending
+
+    @property
+    def next_arrival(self) -> int | None:
+        """The time of the first element that is queued; None if none is."""
+        return int(self._pending[0].times[0]) if self._pending else None
 
     def _take_queued(self, until: int, oldest: int = DISTANT_PAST) -> None:
         """Move queued elements with oldest <= time < until into the window; drop older ones."""

@@ -9,6 +9,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.engine.automaton.matched_queries import MIN_QUERIES, matched_queries
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery, check_query
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.local_query import LocalQuery
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
@@ -36,6 +37,7 @@ from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
 
 T = TypeVar("T")
+UNLIMITED = EvaluationLimits()
 Factory = Callable[[], ContinuousQuery]
 """Creates a query once the views of all queries of a run are known."""
 
@@ -69,12 +71,13 @@ def build_all(
     quiet: bool = False,
     views: ViewRegistry | None = None,
     windows: SharedWindows | None = None,
+    limits: EvaluationLimits = UNLIMITED,
 ) -> list[ContinuousQuery]:
     """Build the queries of a run: equal SERVICE patterns have one view, and a shared budget pays for all views.
 
     `failed` is called with a query that cannot be built, and the others are built; without it the error is raised.
     `quiet` queries may skip evaluations without answers. A service, whose queries come one after the other, passes the
-    `views` and `windows` that they may share.
+    `views` and `windows` that they may share. `limits` are those of snapshots of queries without their own.
     """
     ids = dictionary or Dictionary()
     builder = QueryBuilder(
@@ -84,6 +87,7 @@ def build_all(
         evaluator=evaluator,
         dictionary=ids,
         windows=windows,
+        limits=limits,
     )
     matched: dict[str, RegisteredQuery] = {}
     if quiet and failed is not None and evaluator is not EvaluatorKind.SNAPSHOT:
@@ -150,6 +154,7 @@ class QueryBuilder:
     evaluator: EvaluatorKind
     dictionary: Dictionary
     windows: SharedWindows | None
+    limits: EvaluationLimits
 
     def plan(self, one: RegisteredQuery) -> Factory:
         """Choose an evaluator for a query, and ask for the views that it needs."""
@@ -170,7 +175,7 @@ class QueryBuilder:
     def _plan_snapshot(self, one: RegisteredQuery) -> Factory:
         query = one.query
         contents = [window_state(window, self.start) for window in query.windows]
-        dataset = WindowDataset.create(query, self.graphs, contents, one.definition.limits)
+        dataset = WindowDataset.create(query, self.graphs, contents, one.definition.limits or self.limits)
         create = partial(
             ContinuousQuery,
             query,

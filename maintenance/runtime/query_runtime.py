@@ -18,6 +18,7 @@ from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine, Feed
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
@@ -28,7 +29,7 @@ from freshkeeper.maintenance.engine.service_join.query_definition import Registe
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
 from freshkeeper.maintenance.query.model import Operator
-from freshkeeper.maintenance.runtime.build import build_all
+from freshkeeper.maintenance.runtime.build import UNLIMITED, build_all
 from freshkeeper.maintenance.runtime.progress import Progress
 from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.sources.sources import Source, load_source, source_of
@@ -62,6 +63,8 @@ class QueryRuntime:
     evaluator: EvaluatorKind = EvaluatorKind.AUTO
     windows: SharedWindows | None = None
     """windows that queries registered later may share; None: every query has its own"""
+    limits: EvaluationLimits = UNLIMITED
+    """of evaluations of queries that have none of their own, where they run over snapshots"""
     clock: Callable[[], float] = time.perf_counter
     on_result: Callable[[Result, float], None] = field(default=lambda *_: None)
     """is called for every delivered result, with the seconds since the one before"""
@@ -104,6 +107,7 @@ class QueryRuntime:
             quiet=quiet,
             views=views,
             windows=self.windows,
+            limits=self.limits,
         )
         if self.state is not None:
             self.state.settle(restored)

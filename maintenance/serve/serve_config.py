@@ -133,6 +133,17 @@ class ServeConfig(RuntimeConfig):
     most_queries: Annotated[int, Field(ge=1)] = Field(
         default=1000, description="the maximal number of registered queries"
     )
+    limit: Annotated[int, BeforeValidator(as_ms), Field(ge=100)] = Field(
+        default=10_000, description="how long one evaluation may take before its query is stopped, as 10s"
+    )
+    most_rows: Annotated[int, Field(ge=1)] = Field(
+        default=1_000_000, description="how many rows one evaluation may have before its query is stopped"
+    )
+    most_memory: Annotated[int, Field(ge=1 << 20)] = Field(
+        default=1 << 30,
+        description="the memory in bytes that one evaluation outside the native engine may take before its query is "
+        "stopped",
+    )
     most_listeners: Annotated[int, Field(ge=1)] = Field(
         default=1000, description="the maximal number of clients that read answers or follow the status"
     )

@@ -16,6 +16,7 @@ from typing import Any, cast
 import uvicorn
 
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
@@ -34,14 +35,23 @@ from freshkeeper.maintenance.sources.sources import Source
 
 STOP_TIMEOUT_S = 5
 """How long requests in flight may take when the service stops."""
+MAX_STOP_S = 9.5
+"""How long the service may take to stop; then the process ends: what was acknowledged is in the log."""
+EXIT_CODE = 75
+"""The exit code of a process that did not stop by itself: starting it again is right."""
 
 
 class Server(uvicorn.Server):
     """Ends subscriptions before it waits for requests; a signal to stop is no failure."""
 
+    has_deadline = False
+    """whether the process ends when stopping takes too long"""
+
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ending = ending
+        self.deadline = threading.Timer(MAX_STOP_S, _exit)
+        self.deadline.daemon = True
         logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -49,6 +59,8 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         self._ending()
+        if not self.force_exit and self.has_deadline:
+            self.deadline.start()
 
 
 def opened(config: ServeConfig, guard: Guard) -> AppContext:
@@ -106,6 +118,7 @@ def serve(
             tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
             app = application(context) if traces is None else TracedRequests(application(context), traces)
             server = web_server(app, context, limits, **https)
+            server.has_deadline = True
             service.when_broken = lambda: server.handle_exit(0, None)
             if path is not None:
                 more = partial(_follow_more, connectors, traces)
@@ -114,10 +127,19 @@ def serve(
             server.run(sockets=[bound])
             tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
-            connectors.close()
+            ended = connectors.close()
+        if not ended:
+            _exit()
+        server.deadline.cancel()
         if service.broken is not None:
             raise service.broken
     tell("stopped: what was acknowledged is kept")
+
+
+def _exit() -> None:
+    """End the process at once."""
+    LOGGER.error("the service does not stop in time: the process ends; what was acknowledged is kept")
+    os._exit(EXIT_CODE)
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

@@ -41,6 +41,11 @@ T = TypeVar("T")
 SEGMENT_BYTES = 1 << 26
 POLL_INTERVAL_S = 0.005
 """How often the engine looks whether sources have answered, while it has nothing else to do."""
+STOP_TIMEOUT_S = 5.0
+"""How long an evaluation may go on when the service stops, before it is interrupted."""
+QUARANTINE_S = 60.0
+MAX_QUARANTINE_S = 3600.0
+"""How long a query that fails is left alone, twice as long each time."""
 RETRY_INTERVAL_S = 0.2
 """How long the engine waits before it tries again to write to a full disk."""
 MAX_QUEUED_BYTES = 1 << 26
@@ -70,6 +75,22 @@ class Command:
             self.future.set_result(self.function())
         except Exception as error:
             self.future.set_exception(error)
+
+
+@dataclass
+class Quarantine:
+    """The failures of a query in a row, and the seconds for which it is left alone."""
+
+    failures: int
+    wait: float
+    since: float
+    """when it failed or, while it runs again, when it was tried again"""
+    tried_again: bool = False
+
+    @property
+    def until(self) -> float:
+        """The time when it is tried again or, while it runs again, no longer counts as failing."""
+        return self.since + self.wait
 
 
 @dataclass(eq=False)
@@ -125,6 +146,9 @@ class QueryService:
         self.engine.failed = self._on_failure
         self._history = History()
         self._readers: dict[str, ColumnLines] = {}
+        self._quarantine: dict[str, Quarantine] = {}
+        self._suspect = self.engine.watchdog.take_suspect()
+        self.engine.watchdog.start()
         self._replay()
         self._last_activity = dict.fromkeys(self.streams, self.clock())
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -245,7 +269,7 @@ class QueryService:
     @property
     def at_work(self) -> str:
         """The query that is evaluated; empty if none is."""
-        return self.engine.at_work
+        return self.engine.watchdog.query
 
     @property
     def alive(self) -> bool:
@@ -256,15 +280,26 @@ class QueryService:
         """Wait until everything that was pushed before is evaluated; return the watermark then."""
         return self._call(lambda: self.watermark, None)
 
-    def close(self) -> None:
-        """Finish the evaluations that have begun; what is queued is in the log."""
+    def close(self, patience: float = STOP_TIMEOUT_S) -> bool:
+        """Finish the evaluation that has begun; what is queued is in the log.
+
+        Returns False if the engine's thread does not end in time: then nothing is closed, and the process should end.
+        """
         with self._lock:
-            self._stopped = True
+            self._stopped = self.engine.stopping = True
             self._wakeup.notify()
-        self._thread.join()
+        self._thread.join(patience)
+        if self._thread.is_alive():
+            self.engine.watchdog.interrupt()
+            self._thread.join(patience / 2)
+        self.engine.watchdog.stop()
+        if self._thread.is_alive():
+            LOGGER.error("the engine does not stop, at the query %s", self.at_work or "(none)")
+            return False
         self.log.close()
         self.queries.answers.close()
         self._runtime.close()
+        return True
 
     def _run(self) -> None:
         try:
@@ -284,12 +319,13 @@ class QueryService:
             batch = idle_stream = None
             with self._lock:
                 if not (self._batches or self._has_runnable_command or self._stopped):
-                    self._wakeup.wait(POLL_INTERVAL_S if self.engine.waits() else self.idle)
+                    self._wakeup.wait(self._longest_wait())
                 if self._stopped:
                     break
                 if self._is_blocked():
                     self._wakeup.wait(RETRY_INTERVAL_S)
                     continue
+                self._try_again()
                 if self._batches:
                     batch = self._batches.popleft()
                 else:
@@ -304,6 +340,38 @@ class QueryService:
                 self._put_out(self._runtime.deliver(self.engine.complete_ready()))
             self._step_began = None
         self._put_out(self._runtime.deliver(self.engine.settle()))
+
+    def _longest_wait(self) -> float | None:
+        """Return after how many seconds there is something to do even if nothing comes; None: never."""
+        if self.engine.waits():
+            return POLL_INTERVAL_S
+        waits = [max(0.0, one.until - self.clock()) for one in self._quarantine.values()]
+        if self.idle is not None:
+            waits.append(self.idle)
+        return min(waits, default=None)
+
+    def _try_again(self) -> None:
+        """Resume queries that were left alone for long enough; forget the failures of those that ran as long since."""
+        now = self.clock()
+        for name, one in [*self._quarantine.items()]:
+            if one.until > now:
+                continue
+            if one.tried_again:
+                del self._quarantine[name]
+                continue
+            one.since, one.tried_again = now, True
+            try:
+                self._resume(self.queries.find(name))
+            except FreshkeeperError as error:
+                self._isolate(name, str(error))
+
+    def _isolate(self, name: str, reason: str) -> None:
+        """Leave a query alone for a while, longer each time."""
+        before = self._quarantine.get(name)
+        failures = 0 if before is None else before.failures
+        wait_s = min(QUARANTINE_S * 2**failures, MAX_QUARANTINE_S)
+        self._quarantine[name] = Quarantine(failures + 1, wait_s, self.clock())
+        self.failures[name] = f"{reason}; it is tried again after {wait_s:.0f} s"
 
     def _mark_idle(self) -> str | None:
         """Log that a stream is idle, and return it; None if all have had elements lately."""
@@ -401,6 +469,9 @@ class QueryService:
                 raise
         self._runtime.add(query)
         self.failures.pop(one.name, None)
+        if logged and one.name == self._suspect:
+            self._pause(one, logged=True)
+            self._isolate(one.name, "the process before did not survive its evaluation")
         return one
 
     def _listen(self, name: str) -> None:
@@ -424,6 +495,7 @@ class QueryService:
         self._runtime.remove(one.name)
         self.queries.forget(one)
         self.failures.pop(one.name, None)
+        self._quarantine.pop(one.name, None)
         self.queries.answers.forget(one.name)
         self.deleted(one.name)
         return kept
@@ -448,7 +520,7 @@ class QueryService:
         for name in query.names:
             self.queries.running.pop(name, None)
             self._runtime.release(name)
-            self.failures[name] = failure_text(error)
+            self._isolate(name, failure_text(error))
             LOGGER.warning("the query %s has failed: %s", name, self.failures[name])
 
     def _replay(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
 from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
@@ -25,6 +26,7 @@ from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import QueryService
 from freshkeeper.maintenance.serve.service_log import ServiceLog
+from freshkeeper.maintenance.serve.watchdog import Watchdog
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.inputs import Inputs
@@ -43,10 +45,17 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> QueryService:
         settings = MaintenanceSettings.of(config, observe, state, _shared_budget(config, state))
         # A service outlives a wrong policy: the evaluation answers from the view, and the failure is counted.
         settings = replace(settings, skips_policy_errors=True)
-        engine = OverlappingEngine(inputs=Inputs(config.gap))
+        engine = OverlappingEngine(inputs=Inputs(config.gap), watchdog=Watchdog(config.state / "suspect", config.limit))
+        limits = EvaluationLimits(config.most_rows, config.limit, config.most_memory)
         sources = open_sources(config.sources, config.volatile)
         runtime = QueryRuntime(
-            engine=engine, graphs=graphs, sources=sources, state=state, journal=journal, windows=SharedWindows()
+            engine=engine,
+            graphs=graphs,
+            sources=sources,
+            state=state,
+            journal=journal,
+            windows=SharedWindows(),
+            limits=limits,
         )
         delays = {name: one.delay for name, one in config.streams.items()}
         queries = Registrations(

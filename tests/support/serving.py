@@ -11,6 +11,7 @@ from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.serve.app import application
+from freshkeeper.maintenance.serve.app_context import AppContext
 from freshkeeper.maintenance.serve.connections import ConnectionLimits
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.security import Guard
@@ -48,6 +49,9 @@ def empty_result(query: str, t: int) -> Result:
 class Client(httpx.Client):
     """Speaks to it."""
 
+    context: AppContext
+    """of a service in this process"""
+
     def push(self, text: str, stream: str = POSTS, **headers: str) -> httpx.Response:
         """Lines of elements."""
         return self.post(f"/streams/{stream}", content=text, headers={"Content-Type": "application/n-quads", **headers})
@@ -82,6 +86,7 @@ def served(
     connectors.start()
     try:
         with Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=60) as client:
+            client.context = context
             yield client
     finally:
         server.handle_exit(0, None)

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
 from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, WindowInput
 from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+
+MAX_ROWS = 1 << 25
+"""Rows of one step of a join, some hundred bytes each: a product of three patterns would else take all memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ class DeltaJoin:
         for n, here in self._routed({n: probe.counts for n, probe in probes.items()}):
             groups = probes[n].groups[here]
             total = int(probes[n].index.counts(groups).sum())
+            if total > MAX_ROWS:
+                raise EvaluationLimitError(f"a join has {total:,} intermediate rows, and at most {MAX_ROWS:,} fit")
             places, members = probes[n].index.expand(groups, total)
             some = here[places]
             if n in new:

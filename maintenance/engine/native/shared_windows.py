@@ -56,6 +56,10 @@ class SharedWindow(TimeWindow):
     def empty(self) -> bool:
         return self.common.content.empty
 
+    @property
+    def next_arrival(self) -> int | None:
+        return self.common.content.next_arrival
+
     def move(self, now: int) -> WindowMove:
         """Move the shared window if this query is the first, and report the same move to every query."""
         common, to = self.common, self.reached(now)

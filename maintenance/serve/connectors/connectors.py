@@ -58,9 +58,10 @@ class Connectors:
             output.start()
         self.incoming.start()
 
-    def close(self) -> None:
-        """Stop reading, finish evaluations, and send their answers."""
+    def close(self) -> bool:
+        """Stop reading, finish evaluations, and send their answers; return whether the service has ended."""
         self.incoming.stop()
-        self.service.close()
+        ended = self.service.close()
         for output in self.outgoing:
             output.stop()
+        return ended
