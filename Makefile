@@ -1,5 +1,7 @@
 # Two commands do all the set-up: `make run` and `make test`. The rest is for those who work on the project.
-PYTHON ?= python3.11
+# The first Python that works: the versions in constraints.txt are chosen on 3.11, their check sums hold for all of these.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo "$$p" && break; done)
 PROCESSES ?= 3  # on two cores: tests that wait by the clock leave none idle
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
@@ -9,7 +11,7 @@ TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
 .PHONY: run test test-fast test-long fuzz check bench notebooks lock sbom java chromium databases peers clean
 
-run: .venv/ready            ## the main job: policies side by side under one budget; then, in a terminal, live on a page until Ctrl-C
+run: .venv/runnable         ## the main job: policies side by side under one budget; then, in a terminal, live on a page until Ctrl-C
 	@$(BIN)/freshkeeper demo --serve
 
 test: .venv/spark.jsa chromium databases peers  ## everything that is tested
@@ -43,14 +45,21 @@ bench: .venv/ready          ## measured speed, as ratios; of two checkouts: scri
 notebooks: .venv/ready java  ## run the notebooks and keep their outputs
 	@$(BIN)/python scripts/run-notebooks
 
-.venv/ready: pyproject.toml constraints.txt
-	@echo "Setting up .venv (about a minute, once) ..."
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install it, or name another one (>= 3.11): make PYTHON=python3.12"; exit 1; }
+.venv/runnable: pyproject.toml constraints-run.txt  # what `make run` needs: no Spark, no tools
+	@test -n "$(PYTHON)" || { echo "there is no Python 3.11 to 3.14: install one, or name it: make PYTHON=/path/to/python3.12"; exit 1; }
+	@echo "Setting up .venv with $(PYTHON) (half a minute, once) ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement constraints.txt || \
-		{ echo "constraints.txt does not fit $(PYTHON) on this system: make lock writes it anew"; exit 1; }
+	@$(call install,constraints-run.txt)
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+.venv/ready: .venv/runnable constraints.txt  # what tests and checks need as well
+	@echo "Adding what tests need (a minute, once) ..."
+	@$(call install,constraints.txt)
+	@touch $@
+
+install = $(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement $(1) || \
+	{ echo "$(1) has no files for $(PYTHON) on this system: name another Python (make clean; make PYTHON=python3.11), or make lock"; exit 1; }
 
 .venv/spark.jsa: .venv/ready | java  # Spark's classes as Java maps them: tests that start Spark do so in half the time
 	@command -v java >/dev/null && echo "Archiving Spark's classes (half a minute, once) ..." && $(BIN)/python tests/support/quick_java.py || true
@@ -67,11 +76,11 @@ databases:                  ## PostgreSQL, Redis and Prometheus' promtool for th
 peers:                      ## a server and a client of fragments, and axe-core, for the tests, from npm, installed where that is possible
 	@test -d .peers/ldf-server -a -d .peers/comunica -a -d .peers/axe || scripts/install-peers || true
 
-lock:                       ## write constraints.txt anew from what pyproject.toml allows, with check sums
+lock:                       ## write constraints.txt and constraints-run.txt anew from what pyproject.toml allows, with check sums
 	rm -rf .venv && $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	$(BIN)/python scripts/write-lock
-	touch .venv/ready
+	touch .venv/runnable .venv/ready
 
 sbom: .venv/ready           ## what is installed, as sbom.json (CycloneDX)
 	@$(BIN)/python scripts/write-sbom > sbom.json

@@ -4,8 +4,8 @@ A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add
 is first used: type checkers read the imports below, and so does `__getattr__`.
 """
 
-import ast
 import inspect
+import re
 import sys
 from functools import cache
 from importlib import import_module
@@ -132,14 +132,28 @@ __all__ = [
     "to_networkx",
 ]
 
+EXTRAS = {
+    "maintenance.cache.demand.inspection": "graph",
+    "maintenance.cache": "manager",
+    "maintenance.engine": "rdf",
+    "maintenance.query": "rdf",
+    "maintenance.runtime": "run",
+    "maintenance.sources": "run",
+    "maintenance.spark": "spark",
+    "policies": "manager",
+}
+"""The extra that all of a package needs, longer names first: other names need the core alone."""
+
 
 @cache
 def _names() -> dict[str, tuple[str, str]]:
     """Map every public name to its module and its name there, read from the imports above."""
-    tree = ast.parse(inspect.getsource(sys.modules[__name__]))
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
-    public = [(name, node.module) for node in found for name in node.names]
-    return {name.asname or name.name: (module, name.name) for name, module in public if module}
+    found = {}
+    source = inspect.getsource(sys.modules[__name__]).partition("__version__: str")[0]
+    for module, names in re.findall(r"^    from (\S+) import (\([^)]*\)|.*)$", source, re.MULTILINE):
+        for name, alias in re.findall(r"(\w+)(?: as (\w+))?", names):
+            found[alias or name] = (module, name)
+    return found
 
 
 def __getattr__(name: str) -> object:
@@ -148,13 +162,12 @@ def __getattr__(name: str) -> object:
         return _version()
     if name not in __all__:
         raise AttributeError(f"freshkeeper has no {name!r}")
-    module, own = _names()[name]
-    from freshkeeper.maintenance.base.errors import extra_for
+    from freshkeeper.maintenance.base.errors import naming_extra
 
-    try:
+    module, own = _names()[name]
+    extra = next((extra for package, extra in EXTRAS.items() if module.startswith(f"freshkeeper.{package}")), "")
+    with naming_extra(name, extra):
         found = getattr(import_module(module), own)
-    except ModuleNotFoundError as error:
-        raise extra_for(error, name) from error
     globals()[name] = found
     return found
 

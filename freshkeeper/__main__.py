@@ -14,12 +14,7 @@ from freshkeeper.commands.command_line import HELP_NAMES, UsageError, call, colu
 from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
-from freshkeeper.maintenance.base.errors import (
-    FreshkeeperError,
-    ReaderGoneError,
-    UnknownNameError,
-    extra_for,
-)
+from freshkeeper.maintenance.base.errors import FreshkeeperError, ReaderGoneError, UnknownNameError, naming_extra
 
 ABOUT = "Keep the data that streams are joined with as fresh as a request budget allows."
 STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
@@ -111,9 +106,8 @@ def run_command(words: Sequence[str]) -> None:
         if name not in COMMANDS:
             raise UnknownNameError("command", name, COMMANDS)
         try:
-            COMMANDS[name].call(name, rest)
-        except ModuleNotFoundError as error:
-            raise extra_for(error, f"freshkeeper {name}", COMMANDS[name].extra) from error
+            with naming_extra(f"freshkeeper {name}", COMMANDS[name].extra):
+                COMMANDS[name].call(name, rest)
         except UsageError as error:
             complain(error)
             raise SystemExit(COMMANDS[name].usage_error_code) from None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +37,8 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     java = java_version()
     if java is None or java < LEAST_JAVA:
         raise ConfigError(HOW_TO_GET_JAVA + ("" if java is None else f" (found Java {java})"))
-    try:
+    with naming_extra("Spark"):
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigError("PySpark is missing: pip install 'freshkeeper[spark]'") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().appName("freshkeeper").master(master)
     for key, value in {**SETTINGS, **(settings or {})}.items():

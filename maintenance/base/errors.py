@@ -21,8 +21,8 @@ FreshkeeperError
 └── EndpointError      a source answered with something that is no answer
 """
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class FreshkeeperError(Exception):
@@ -126,6 +126,8 @@ class EndpointError(FreshkeeperError):
 
 def nearest(name: str, known: list[str]) -> str:
     """Return the end of an error about an unknown name: the nearest match, or all names."""
+    from difflib import get_close_matches  # few programs make a mistake, and it takes a while
+
     match = get_close_matches(name, known, n=1)
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"
 
@@ -138,14 +140,18 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 EXTRAS = {
+    "IPython": "notebook",
     "altair": "report",
     "duckdb": "analysis",
     "highspy": "bounds",
     "jinja2": "report",
     "jupytext": "notebook",
+    "markdown_it": "notebook",
     "markupsafe": "report",
     "nbclient": "notebook",
     "networkx": "graph",
+    "numba": "manager",
+    "numpy": "manager",
     "pandas": "spark",
     "prometheus_client": "run",
     "pulp": "bounds",
@@ -156,6 +162,7 @@ EXTRAS = {
     "confluent_kafka": "kafka",
     "opentelemetry": "telemetry",
     "redis": "redis",
+    "scipy": "manager",
     "simpy": "simulate",
     "sqlalchemy": "sql",
     "starlette": "serve",
@@ -168,10 +175,17 @@ EXTRAS = {
 """Which extra brings a library that the core does without."""
 
 
-def extra_for(error: ModuleNotFoundError, wanted: str, extra: str = "") -> ImportError:
-    """Return an error that says which extra to install; errors about other modules are returned as they are."""
-    library = (error.name or "").partition(".")[0]
-    if library not in EXTRAS:
-        return error
-    install = f"pip install 'freshkeeper[{extra or EXTRAS[library]}]'"
-    return MissingExtraError(f"{wanted} needs {library}, which is not installed: {install}")
+@contextmanager
+def naming_extra(wanted: str, extra: str = "") -> Iterator[None]:
+    """Raise MissingExtraError, which says what to install, for an import of a library that only an extra brings.
+
+    `extra` is the one to name if `wanted` needs more than this library. Errors about other modules pass.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in EXTRAS:
+            raise
+        install = f'pip install "freshkeeper[{extra or EXTRAS[library]}]"'
+        raise MissingExtraError(f"{wanted} needs {library}, which is not installed: {install}") from error

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from freshkeeper.maintenance.base.errors import ConfigError, extra_for
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 from freshkeeper.maintenance.enricher.stored_row import BucketRule, Lease, LeaseRequest, StoredRow, StoreError
 from freshkeeper.maintenance.enricher.stores import LEASE_MS, MAX_INVALIDATIONS, MEMBER_MS, decode, encode
 
@@ -107,12 +107,10 @@ class RedisStore:
     """A store in Redis; every process that names the same server and enricher shares rows and budget."""
 
     def __init__(self, url: str, name: str) -> None:
-        try:
+        with naming_extra("a store in Redis"):
             import redis
             from redis.backoff import NoBackoff
             from redis.retry import Retry
-        except ModuleNotFoundError as error:
-            raise extra_for(error, "a store in Redis", "redis") from None
         self._redis = redis
         self._prefix = f"freshkeeper:{{{name}}}:"
         self._owner = os.urandom(8).hex()

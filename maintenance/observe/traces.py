@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 from freshkeeper.maintenance.sources.sources import Source
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ class Traces:
     """An exporter of spans to one collector, until it is closed."""
 
     def __init__(self, address: str, name: str = "freshkeeper") -> None:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+        with naming_extra("traces"):
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
         if not address.startswith(("http://", "https://")):
             raise ConfigError(f"traces: {mask_secrets(address)!r} is no collector: write http://host:4318")

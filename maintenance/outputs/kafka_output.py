@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 from freshkeeper.maintenance.outputs.sender import AnswerLine
 from freshkeeper.maintenance.streams.live.feed import LostError, options_of
 from freshkeeper.maintenance.streams.live.kafka import KafkaPlace, error_message
@@ -25,9 +25,9 @@ class KafkaOutput:
     """A producer of answers to one Kafka topic."""
 
     def __init__(self, url: str) -> None:
-        import confluent_kafka  # noqa: F401
-
         self.name = mask_secrets(url)
+        with naming_extra(f"the output {self.name}"):
+            import confluent_kafka  # noqa: F401
         self._place = KafkaPlace.of(url, options_of(url, HOW, properties="")["properties"])
         self._producer: Producer | None = None
         self._failures: list[str] = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError, nearest
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra, nearest
 from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
 from freshkeeper.maintenance.streams.live.message_lines import stamped
@@ -93,8 +93,8 @@ class KafkaAddress:
 
     def check(self) -> None:
         """Raise ConfigError if brokers or topic are missing; import the library."""
-        import confluent_kafka  # noqa: F401
-
+        with naming_extra(f"the stream {self.name}"):
+            import confluent_kafka  # noqa: F401
         KafkaPlace.of(self.url, self._options()["properties"])
 
     def connect(self, position: Position) -> "KafkaConnection":

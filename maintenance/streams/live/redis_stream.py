@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
 from freshkeeper.maintenance.streams.live.message_lines import stamped
 
@@ -57,8 +57,8 @@ class RedisAddress:
             raise LostError(mask_secrets(str(error))) from None
 
     def _client(self) -> "Redis":
-        from redis import Redis
-
+        with naming_extra(f"the stream {self.name}"):
+            from redis import Redis
         try:
             return Redis.from_url(urlsplit(self.url)._replace(query="").geturl(), **TIMEOUTS_S, protocol=2)
         except ValueError as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
 
@@ -30,9 +30,9 @@ class SocketAddress:
 
     def check(self) -> None:
         """Raise ConfigError if the URL is malformed; import the library."""
-        from websockets.exceptions import InvalidURI
-        from websockets.uri import parse_uri
-
+        with naming_extra(f"the stream {self.name}"):
+            from websockets.exceptions import InvalidURI
+            from websockets.uri import parse_uri
         try:
             parse_uri(self.url)
         except (InvalidURI, ValueError):
