@@ -43,7 +43,8 @@ def experiment(runs: int) -> Experiment:
 def alone(place: Path) -> float:
     """Seconds of one run in a plain loop."""
     chosen = experiment(ALONE)
-    jobs = [Job(s, n, seed, place / f"{n}-{seed}") for n, s in enumerate(settings_of(chosen)) for seed in range(4)]
+    settings, policies = settings_of(chosen), tuple(chosen.policies)
+    jobs = [Job(one, seed, policies, place / f"{one.digest}-{seed}") for one in settings for seed in range(4)]
     for job in jobs[:SETTINGS]:  # until everything is imported and compiled
         perform(job)
     began = time.perf_counter()

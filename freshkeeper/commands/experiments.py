@@ -144,7 +144,7 @@ class Live:
 
     def __init__(self, settings: "Sequence[GridSetting]") -> None:
         self.bar, self._settings = Bar("simulating"), settings
-        self._seen: dict[tuple[int, str], tuple[float, int]] = {}
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
         """mean freshness and seeds, in the order in which they moved"""
         self.parts: list[RunPart] = []
 
@@ -153,17 +153,18 @@ class Live:
         self.parts.append(part)
         for policy, result in part.numbers.items():
             if result["freshness"] is not None:
-                mean, seeds = self._seen.pop((part.index, policy), (0.0, 0))
-                self._seen[part.index, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
+                mean, seeds = self._seen.pop((part.digest, policy), (0.0, 0))
+                self._seen[part.digest, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
         self.bar.update(done, of, self._standings() if self.bar.on_terminal else None)
 
     def _standings(self) -> TextTable:
-        last = sorted(islice(reversed(self._seen), self.bar.room), key=lambda key: key[0])
-        rows = [
-            [self._settings[index].name, policy, f"{mean:.3f}", str(seeds)]
-            for index, policy in last
-            for mean, seeds in [self._seen[index, policy]]
-        ]
+        latest = set(islice(reversed(self._seen), self.bar.room))
+        rows = []
+        for setting in self._settings:
+            for policy in setting.experiment.policies:
+                if (setting.digest, policy.title) in latest:
+                    mean, seeds = self._seen[setting.digest, policy.title]
+                    rows.append([setting.name, policy.title, f"{mean:.3f}", str(seeds)])
         return TextTable("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
 
     def notes(self) -> list[str]:
@@ -171,7 +172,7 @@ class Live:
         without = [part for part in self.parts if part.bound is None]
         where = ""
         if len(without) < len(self.parts):
-            where = f" in {len({part.index for part in without})} of {len(self._settings)} settings"
+            where = f" in {len({part.digest for part in without})} of {len(self._settings)} settings"
         reasons = dict.fromkeys(part.why_no_bound for part in without)
         notes = [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons]
         notes += self._without_caches()
@@ -184,8 +185,8 @@ class Live:
 
     def _without_caches(self) -> list[str]:
         """Return why caches that were requested are missing."""
-        asked = {index for index, setting in enumerate(self._settings) if setting.experiment.baselines}
-        reasons = dict.fromkeys(part.why_no_baselines for part in self.parts if part.index in asked)
+        wanted = {setting.digest for setting in self._settings if setting.experiment.baselines}
+        reasons = dict.fromkeys(part.why_no_baselines for part in self.parts if part.digest in wanted)
         return [f"the caches beside the policies are left out: {reason}" for reason in reasons if reason]
 
 

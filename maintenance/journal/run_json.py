@@ -1,10 +1,14 @@
 """run.json: settings, versions and command of a run; written and read only here."""
 
 import json
+import os
 import platform
+import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +39,10 @@ class Setting(_Part):
     """A setting: the keys that were varied, and the values that every reader needs."""
 
     varied: dict[str, Any] = Field(default_factory=dict)
+    values: dict[str, Any] = Field(default_factory=dict)
+    """the varied keys as the experiment reads them: 4000 for a window of 4s"""
+    digest: str = ""
+    """of all values of a simulation, by which its runs are found again"""
     budget: float | None = None
     bank: float | None = None
     case: str = ""
@@ -69,6 +77,12 @@ class About(_Part):
     freshkeeper: str = ""
     versions: dict[str, Any] = Field(default_factory=dict)
     command: str = ""
+    commit: str = ""
+    """of the checkout that ran, where it ran from one"""
+    host: dict[str, Any] = Field(default_factory=dict)
+    started: str = ""
+    written: str = ""
+    """when it was begun, and when run.json was written last: UTC"""
     complete: bool = True
     finished: int | None = None
     runs: int | None = None
@@ -88,7 +102,7 @@ class About(_Part):
     def of_queries(cls, seed: int, command: str, config: Mapping[str, object]) -> "About":
         """Describe a run in production, before its first evaluation."""
         bound = BoundNote(included=False, reason=NO_BOUND)
-        return cls(command=command, complete=False, config=dict(config), seeds=[seed], bound=bound)
+        return cls(command=command, started=timestamp(), complete=False, config=dict(config), seeds=[seed], bound=bound)
 
     @classmethod
     def read(cls, directory: Path) -> "About | None":
@@ -121,20 +135,45 @@ class About(_Part):
     def write(self, directory: Path, mode: int = PRIVATE) -> None:
         """Write run.json, without user names and secrets of addresses."""
         with atomic_file(directory / FILE, mode) as file:
-            text = json.dumps(mask_secrets_in(self.model_dump() | _made_with()), indent=2, default=str)
+            plain = self.model_dump() | _made_with() | {"written": timestamp()}
+            text = json.dumps(mask_secrets_in(plain), indent=2, default=str)
             file.write_text(text, encoding="utf-8")
 
 
 @cache
 def _made_with() -> dict[str, object]:
-    """Return the versions of freshkeeper, Python and installed libraries; finding them takes 10 ms."""
+    """Return versions, commit and host; finding them takes 20 ms."""
     found = {}
     for name in LIBRARIES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {"freshkeeper": version("freshkeeper"), "versions": found | {"python": platform.python_version()}}
+    host = {"name": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
+    return {
+        "freshkeeper": version("freshkeeper"),
+        "versions": found | {"python": platform.python_version()},
+        "commit": _commit(),
+        "host": host,
+    }
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that these modules are in, or of which they were installed."""
+    root = Path(__file__).resolve().parents[2]
+    if (root / ".git").exists():  # not of a repository around an installed package
+        with suppress(OSError, subprocess.SubprocessError):
+            asked = ["git", "-C", str(root), "rev-parse", "HEAD"]
+            return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    with suppress(PackageNotFoundError, ValueError, KeyError):
+        origin = json.loads(distribution("freshkeeper").read_text("direct_url.json") or "{}")
+        return str(origin["vcs_info"]["commit_id"])
+    return ""
+
+
+def timestamp() -> str:
+    """Return the present as text: ISO 8601, UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

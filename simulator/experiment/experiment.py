@@ -1,8 +1,9 @@
 """A whole experiment: runs over processes, parts that survive a kill, and the run directory they end in.
 
-Every run, one setting with one seed, is a task of its own and leaves one part, whole or not at all. What was stopped
-goes on with `resume`; tables are put together in the order of settings, so they do not depend on who finished first.
-All settings get their first seed before any gets its second: what there is so far is of the whole grid.
+Every run, one setting with one seed, is a task of its own and leaves one part, whole or not at all. A run that was
+stopped goes on with `resume`, and one that is complete grows by seeds, settings and policies: only missing runs are
+done. Tables are put together in the order of settings, so they do not depend on who finished first. All settings get
+their first seed before any gets its second: interim results are of the whole grid.
 """
 
 import os
@@ -13,28 +14,31 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from freshkeeper.maintenance.base.addresses import mask_secrets_in
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.journal import run_json
-from freshkeeper.maintenance.journal.run_json import About, RunError
+from freshkeeper.maintenance.journal.run_json import About, RunError, flat
+from freshkeeper.maintenance.pages.amounts import config_value
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.run_parts import (
+    PARTS,
     Job,
     RunPart,
     evaluations_of,
+    finished_parts,
     handles,
     perform,
-    read_parts,
     recorded_trace,
+    split_finished,
 )
-from freshkeeper.simulator.experiment.run_tables import RunTables, policies_of
+from freshkeeper.simulator.experiment.run_tables import Parts, RunTables, policies_of
 from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 Progress = Callable[[RunPart, int, int], None]
@@ -85,48 +89,56 @@ def simulate(
     for setting in sorted(settings, key=lambda setting: str(setting.experiment.trace)):
         if setting.experiment.trace is not None:  # what cannot be read or done must not leave a run directory
             evaluations_of(setting.experiment, recorded_trace(setting.experiment.trace))
-    known = _prepare(experiment, out, resume)
-    if known is not None and known.complete:
-        return read_summary(out / "summary.csv")
-    todo = _jobs(experiment, settings, out)
+    known = _prepare(out, resume)
     tables = RunTables(
         experiment=experiment,
         settings=settings,
         policies=policies,
         out=out,
-        command=command if known is None else known.command,
-        todo=todo,
+        command=command,
+        started=run_json.timestamp(),
     )
-    if known is None:
-        tables.describe({})
-    before = [part for file in sorted((out / "parts").glob("*.arrow")) for part in read_parts(file)]
-    there = {(part.index, part.seed) for part in before}
-    left = [job for job in _seed_by_seed(todo, experiment.seed_list) if (job.index, job.seed) not in there]
-    parts: dict[tuple[int, int], RunPart] = {}
-    for part in chain(before, performed(left) if performed else _performed(left, jobs)):
-        parts[part.index, part.seed] = part
+    if known is not None:
+        tables = replace(tables, command=known.command, started=known.started)
+        _check_contained(known, tables)
+        if known.complete and not _grown(known, tables):
+            shutil.rmtree(out / PARTS, ignore_errors=True)
+            return read_summary(out / "summary.csv")
+        if known.complete:
+            split_finished(out)  # a kill in between leaves run.json, and so the finished run, as it was
+    parts = finished_parts(out)
+    tables.describe(parts)
+    todo = _jobs(tables, parts)
+    for number, part in enumerate(parts.values(), 1):
         if progress is not None:
-            progress(part, len(parts), len(todo))
-        if interim is not None and len(parts) < len(todo):
+            progress(part, min(number, tables.runs - len(todo)), tables.runs)
+    for done, part in enumerate(performed(todo) if performed else _performed(todo, jobs), tables.runs - len(todo) + 1):
+        parts[part.run] = parts[part.run].joined(part) if part.run in parts else part
+        if progress is not None:
+            progress(part, done, tables.runs)
+        if interim is not None and done < tables.runs:
             interim.write_if_due(out, lambda: tables.write(parts))
     rows = tables.write(parts)
-    shutil.rmtree(out / "parts")
+    shutil.rmtree(out / PARTS)
     return rows
 
 
-def _jobs(experiment: Experiment, settings: list[GridSetting], out: Path) -> list[Job]:
-    """Return a job for every run, in the order of settings."""
-    return [
-        Job(setting, index, seed, out / "parts" / f"{index:05d}-{seed}.arrow")
-        for index, setting in enumerate(settings)
-        for seed in experiment.seed_list
-    ]
+def _jobs(tables: RunTables, parts: Parts) -> list[Job]:
+    """Return a job for every run that lacks a policy.
 
-
-def _seed_by_seed(todo: list[Job], seeds: list[int]) -> list[Job]:
-    """Order jobs seed by seed, so that early results cover the whole grid; traces are grouped, to be read once."""
-    position = {seed: n for n, seed in enumerate(seeds)}
-    return sorted(todo, key=lambda job: (str(job.setting.experiment.trace), position[job.seed]))
+    Jobs go seed by seed, so that early results cover the whole grid; those of a trace are together, to read it once.
+    """
+    found = []
+    for seed in tables.experiment.seed_list:
+        for setting in tables.settings:
+            part = parts.get((setting.digest, seed))
+            there = part.numbers if part else {}
+            lacking = [policy for policy in tables.policies[setting.name] if policy.title not in there]
+            if lacking or part is None:
+                number = len(part.places) if part else 0
+                file = tables.out / PARTS / f"{setting.digest}-{seed}-{number}.arrow"
+                found.append(Job(setting, seed, tuple(lacking), file, first=part is None))
+    return sorted(found, key=lambda job: str(job.setting.experiment.trace))
 
 
 def runnable(settings: list[GridSetting]) -> dict[str, list[PolicySettings]]:
@@ -186,26 +198,56 @@ def follow_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
-    """Make the run directory, or check that the run in it can be resumed and return its run.json."""
+def _prepare(out: Path, resume: bool) -> About | None:
+    """Make the run directory, or return the run.json of the run in it, which is to be resumed."""
     about = None
     if (out / run_json.FILE).exists():
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
         about = _begun(out)
-        if about.config != mask_secrets_in(experiment.plain):
-            raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
-        if about.complete:
-            shutil.rmtree(out / "parts", ignore_errors=True)
-            return about
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         what = "is not empty and holds no run" if out.is_dir() else "is a file"
         raise ConfigError(f"{out} {what}; name another directory (--out)")
     try:
-        (out / "parts").mkdir(parents=True, exist_ok=True)
+        (out / PARTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}; name another directory (--out)") from None
     return about
+
+
+def _check_contained(known: About, tables: RunTables) -> None:
+    """Raise ConfigError unless the config has all settings, seeds and policies of the run that is there."""
+    digests = {setting.digest for setting in tables.settings}
+    settings = all(setting.digest in digests for setting in known.settings.values())
+    seeds = set(known.seeds) <= set(tables.experiment.seed_list)
+    chosen = policies_of(tables.settings)
+    policies = all(
+        title in chosen and (chosen[title].name, chosen[title].settings) == (policy.name, policy.settings)
+        for title, policy in known.policies.items()
+    )
+    if settings and seeds and policies:
+        return
+    plain: Any = mask_secrets_in(tables.experiment.plain)
+    here = dict(flat(plain))
+    for key, before in known.flat_config.items():
+        if before != here.get(key) and key.partition(".")[0] not in ("title", "target"):
+            difference = f"{key} was {config_value(before)} and is {config_value(here.get(key))}"
+            break
+    else:
+        difference = f"of freshkeeper {known.freshkeeper}"
+    raise ConfigError(
+        f"{tables.out} holds a run of another config ({difference}); name another directory (--out): --resume adds "
+        "seeds, swept values and policies, and changes nothing else"
+    )
+
+
+def _grown(known: About, tables: RunTables) -> bool:
+    """Tell whether the config has settings, seeds or policies beyond those of the run that is there."""
+    return (
+        len(tables.settings) > len(known.settings)
+        or len(tables.experiment.seed_list) > len(known.seeds)
+        or len(policies_of(tables.settings)) > len(known.policies)
+    )
 
 
 def _begun(out: Path) -> About:

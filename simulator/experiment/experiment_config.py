@@ -4,11 +4,13 @@ Every key has a default, 002's own where 002 says one. A grid is declared under 
 each with a list of values or a range. Unknown keys are errors that suggest the near match.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -280,6 +282,26 @@ class GridSetting:
     def name(self) -> str:
         """The name in tables: swept keys and values."""
         return _setting_name(self.varied) or "default"
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all values that a run depends on, apart from its seed and its policies.
+
+        The same values have the same digest whatever is swept: runs are found again when a grid grows.
+        """
+        apart = {"title", "seeds", "sweep", "spark", "target"}
+        if "policies" not in self.varied:
+            apart.add("policies")
+        plain = self.experiment.model_dump(mode="json", exclude=apart)
+        return blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=10).hexdigest()
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The values of the swept keys as the model reads them, with dotted keys: 4000 for a window of 4s."""
+        plain = self.experiment.model_dump(mode="json", include={key.split(".")[0] for key in self.varied})
+        whole = dict(flat(plain))
+        swept = tuple(f"{key}." for key in self.varied)
+        return {key: value for key, value in whole.items() if f"{key}.".startswith(swept)}
 
     @property
     def sweep_name(self) -> str:

@@ -6,19 +6,22 @@ do, and nobody reads them but `run_tables`.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-from pyarrow import ipc
+from pyarrow import ipc, parquet
 
 from freshkeeper.maintenance.analysis.headline import headline_of_table
 from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import atomic_file
+from freshkeeper.maintenance.journal import journal
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.summary import number_or_none
@@ -32,36 +35,64 @@ PAPER_EVALUATIONS = 50
 MOST_EVALUATIONS = 1_000_000
 """With a trace, unless more are asked for: a task keeps the rows of all of them, about 10 KB each."""
 TABLES = ("evaluations", "refreshes", "answers", "changes")
+PARTS = "parts"
+"""The directory of parts in a run directory; it is removed when all runs are finished."""
+FINISHED = "parts.parquet"
+"""The summaries of all parts of a run that is complete."""
 SCHEMA = pa.schema({"part": pa.string(), **dict.fromkeys(TABLES, pa.large_binary())})
 PACKED = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 UNPACKED = ipc.IpcReadOptions(use_threads=False)
 """Handing small columns to threads takes ten times as long as unpacking them."""
 
 
+class TablePlace(NamedTuple):
+    """A row of a file of parts, which holds the tables of a run, and the name that they have for its setting."""
+
+    file: str
+    row: int
+    setting: str
+
+
 @dataclass(frozen=True)
 class RunPart:
     """The summary of a finished run, without its tables."""
 
-    index: int
+    digest: str
+    """of its setting"""
+    setting: str
     seed: int
     numbers: dict[str, dict[str, Any]]
+    """by policy"""
     bound: float | None
     why_no_bound: str
     baselines: list[dict[str, Any]] = field(default_factory=list)
     why_no_baselines: str = ""
-    file: str = ""
-    row: int = 0
-    """Where its tables are."""
+    changes: int = 0
+    """how often entries changed, from the first evaluation to the last"""
+    places: tuple[TablePlace, ...] = ()
+    reused: bool = False
+    """it was there before this process began"""
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The digest of the setting and the seed, which name the run."""
+        return self.digest, self.seed
+
+    def joined(self, later: "RunPart") -> "RunPart":
+        """Return this part with the policies of a later one of the same run."""
+        return replace(self, numbers={**self.numbers, **later.numbers}, places=(*self.places, *later.places))
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be done in some process."""
+    """A run to be done in some process: the policies of one setting with one seed that are not finished."""
 
     setting: GridSetting
-    index: int
     seed: int
+    policies: tuple[PolicySettings, ...]
     place: Path
+    first: bool = True
+    """false if a part of this run is there already, with the bound, the baselines and the changes"""
 
 
 PartRow = dict[str, str | bytes | None]
@@ -77,22 +108,39 @@ def perform_row(job: Job, recorded: Callable[[Path], Trace]) -> PartRow:
     """Do one run and return it as a row; `recorded` reads traces."""
     setting = job.setting
     task = Task(setting, job.seed, *_trace(setting, job.seed, recorded))
-    outcomes = [task.run(policy) for policy in setting.experiment.policies if handles(policy, setting)]
-    bound, why_no_bound = task.bound()
-    baselines, why_no_baselines = cache_baselines(task)
+    outcomes = [task.run(policy) for policy in job.policies]
     part = RunPart(
-        index=job.index,
+        digest=setting.digest,
+        setting=setting.name,
         seed=job.seed,
         numbers={outcome.policy: _numbers(outcome) for outcome in outcomes},
-        bound=bound,
-        why_no_bound=why_no_bound,
-        baselines=baselines,
-        why_no_baselines=why_no_baselines,
+        bound=None,
+        why_no_bound="",
     )
-    row: PartRow = {"part": json.dumps(asdict(part))}
-    for name, tables in _tables(task, outcomes):
-        row[name] = _packed(tables)
-    return row
+    tables = _tables(outcomes)
+    if job.first:
+        bound, why_no_bound = task.bound()
+        baselines, why_no_baselines = cache_baselines(task)
+        changes = task.changes()
+        tables["changes"] = [changes]
+        part = replace(
+            part,
+            bound=bound,
+            why_no_bound=why_no_bound,
+            baselines=baselines,
+            why_no_baselines=why_no_baselines,
+            changes=changes.num_rows,
+        )
+    return _part_row(part, tables)
+
+
+def _part_row(part: RunPart, tables: Mapping[str, list[pa.Table]]) -> PartRow:
+    packed: PartRow = {name: _packed(table) for name, table in tables.items()}
+    return packed | {"part": _as_json(part)}
+
+
+def _as_json(part: RunPart) -> str:
+    return json.dumps(asdict(replace(part, places=(), reused=False)))
 
 
 def content(rows: list[PartRow]) -> bytes:
@@ -109,8 +157,58 @@ def write_parts(place: Path, parts: bytes) -> list[RunPart]:
 
 def read_parts(file: Path) -> list[RunPart]:
     """Read the summaries of finished runs."""
-    texts = opened(file)["part"].to_pylist()
-    return [replace(RunPart(**json.loads(text)), file=str(file), row=row) for row, text in enumerate(texts)]
+    found = []
+    for row, text in enumerate(opened(file)["part"].to_pylist()):
+        part = RunPart(**json.loads(text))
+        found.append(replace(part, places=(TablePlace(str(file), row, part.setting),)))
+    return found
+
+
+def finished_parts(out: Path) -> dict[tuple[str, int], RunPart]:
+    """Return what is finished in a run directory, by setting and seed."""
+    found: dict[tuple[str, int], RunPart] = {}
+    for file in sorted((out / PARTS).glob("*.arrow")):
+        for part in read_parts(file):
+            known = found.get(part.run)
+            found[part.run] = replace(part, reused=True) if known is None else known.joined(part)
+    return found
+
+
+def write_finished(out: Path, parts: Iterable[RunPart]) -> None:
+    """Write the summaries of all runs beside their tables, so that a finished run directory can be extended."""
+    table = pa.table({"part": [_as_json(part) for part in parts]})
+    with atomic_file(out / FINISHED) as unfinished:
+        parquet.write_table(table, unfinished, compression="zstd")
+
+
+def split_finished(out: Path) -> None:
+    """Write the runs of a finished run directory as parts again, as they were before their tables were joined.
+
+    Tables have runs in the order of the summaries, and a run may have no row in one of them.
+    """
+    streams = {name: _by_run(out / f"{name}.parquet") for name in TABLES if (out / f"{name}.parquet").exists()}
+    ahead = {name: next(stream, None) for name, stream in streams.items()}
+    for text in parquet.read_table(out / FINISHED)["part"].to_pylist():
+        part = RunPart(**json.loads(text))
+        tables: dict[str, list[pa.Table]] = {}
+        for name, stream in streams.items():
+            tables[name] = [journal.SCHEMAS[name].empty_table()]
+            found = ahead[name]
+            while found is not None and found[0] == (part.setting, part.seed):
+                tables[name].append(found[1])
+                found = ahead[name] = next(stream, None)
+        write_parts(out / PARTS / f"{part.digest}-{part.seed}.arrow", content([_part_row(part, tables)]))
+
+
+def _by_run(file: Path) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    """Yield the rows of a table, those of one setting and seed together or in several pieces."""
+    for batch in parquet.ParquetFile(file).iter_batches():
+        table = pa.Table.from_batches([batch])
+        seeds, names = table["seed"].to_numpy(), table["setting"].to_numpy()
+        new = np.flatnonzero((names[1:] != names[:-1]) | (seeds[1:] != seeds[:-1])) + 1
+        for begin, end in pairwise([0, *new.tolist(), table.num_rows]):
+            if begin < end:
+                yield (str(names[begin]), int(seeds[begin])), table.slice(begin, end - begin)
 
 
 def task_of(experiment: Experiment, index: int, seed: int) -> Task:
@@ -191,10 +289,9 @@ def _packed(tables: list[pa.Table], how: ipc.IpcWriteOptions = PACKED) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _tables(task: Task, outcomes: list[Outcome]) -> Iterator[tuple[str, list[pa.Table]]]:
-    for name in TABLES:
-        tables = [outcome.tables[name] for outcome in outcomes if name in outcome.tables]
-        if name == "changes":
-            tables = [task.changes()]
-        if tables:
-            yield name, tables
+def _tables(outcomes: list[Outcome]) -> dict[str, list[pa.Table]]:
+    found: dict[str, list[pa.Table]] = {}
+    for outcome in outcomes:
+        for name, table in outcome.tables.items():
+            found.setdefault(name, []).append(table)
+    return found

@@ -82,7 +82,7 @@ class SparkRuns:
     ) -> tuple[list[RunPart], list[Job], float]:
         """Run one task; return its parts, the jobs it left, and the seconds it took."""
         context, first = self.spark.sparkContext, jobs[0]
-        context.setJobGroup(group, f"from setting {first.index}, seed {first.seed} on", interruptOnCancel=True)
+        context.setJobGroup(group, f"from {first.setting.name}, seed {first.seed} on", interruptOnCancel=True)
         try:
             (answer,) = (
                 context.parallelize([jobs], 1).map(partial(_answer, traces=traces, seconds=self.task_s)).collect()

@@ -1,11 +1,13 @@
 """The headline numbers of a run: one row per setting and policy, with intervals over seeds."""
 
 import csv
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -22,7 +24,10 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A row of summary.csv, and of `simulate --json`: one setting and policy."""
+    """A row of summary.csv, and of `simulate --json`: one setting and policy.
+
+    In summary.csv every swept key has a column: those of `varied`, which lacks the four that every row has.
+    """
 
     setting: str
     policy: str
@@ -41,6 +46,13 @@ class SummaryRow:
     share_of_bound: float | None
     over_budget: bool
     seconds: float
+    varied: dict[str, Any] = field(default_factory=dict)
+
+    def as_cells(self) -> dict[str, Any]:
+        """Return the row with a cell for every swept key behind the name of the setting."""
+        rest = asdict(self)
+        del rest["varied"]
+        return {"setting": rest.pop("setting"), **self.varied, **rest}
 
 
 def mean_and_ci(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -56,16 +68,23 @@ def number_or_none(number: float) -> float | None:
 
 def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
     """Write summary.csv; unknown numbers are empty."""
-    write_rows(path, SummaryRow, rows)
+    lines = [row.as_cells() for row in rows]
+    names = [part.name for part in fields(SummaryRow) if part.name != "varied"]
+    _write_csv(path, list(lines[0]) if lines else names, lines)
 
 
 def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
     """Write a CSV file with a column for each field."""
+    names = [part.name for part in fields(kind)]
+    _write_csv(path, names, [asdict(row) for row in rows])
+
+
+def _write_csv(path: Path, names: list[str], rows: Sequence[dict[str, Any]]) -> None:
     with atomic_file(path) as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [part.name for part in fields(kind)])
+        writer = csv.DictWriter(file, names)
         writer.writeheader()
         for row in rows:
-            writer.writerow({key: _cell(value) for key, value in asdict(row).items()})
+            writer.writerow({key: _cell(value) for key, value in row.items()})
 
 
 def read_summary(path: Path) -> list[SummaryRow]:
@@ -74,19 +93,33 @@ def read_summary(path: Path) -> list[SummaryRow]:
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Read the rows of such a file; empty means unknown."""
+    """Read the rows of such a file; empty means unknown, and further columns are swept keys."""
     row = TypeAdapter(kind)
+    names = {part.name for part in fields(cast("type[DataclassInstance]", kind))}
     with path.open(newline="") as file:
-        cells = list(csv.DictReader(file))
+        lines = list(csv.DictReader(file))
     found = []
-    for each in cells:
-        found.append(row.validate_python({key: cell or None for key, cell in each.items()}))
+    for line in lines:
+        cells: dict[str, Any] = {"varied": {}} if "varied" in names else {}
+        for key, cell in line.items():
+            if key in names:
+                cells[key] = cell or None
+            elif "varied" in names:
+                cells["varied"][key] = _value(cell)
+        found.append(row.validate_python(cells))
     return found
 
 
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return str(value).lower()
+    if isinstance(value, bool | list | tuple | dict):
+        return json.dumps(value)
     return value
+
+
+def _value(cell: str) -> Any:
+    """Return the value of a swept key: a number, true, a list or a mapping as JSON writes it, else a word."""
+    with suppress(ValueError):
+        return json.loads(cell)
+    return cell

@@ -3,12 +3,14 @@
 import csv
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from freshkeeper.simulator.experiment import experiment as experiment_module
 from freshkeeper.simulator.experiment import run_parts
 from freshkeeper.simulator.experiment.experiment import InterimResults, runnable, simulate
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, resolve, settings_of
+from freshkeeper.simulator.experiment.run_parts import RunPart
 from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 from freshkeeper.simulator.report.page import write_report
 
@@ -39,6 +42,8 @@ def content(run: Path) -> dict[str, object]:
     """All that a run directory says, timings left out."""
     found: dict[str, object] = {}
     for file in sorted(run.glob("*.parquet")):
+        if file.name == "parts.parquet":  # summaries of the runs, with their seconds
+            continue
         table = parquet.read_table(file)
         found[file.name] = (str(table.schema), table.select([n for n in table.column_names if n not in TIMINGS]))
     with (run / "summary.csv").open() as rows:
@@ -48,7 +53,7 @@ def content(run: Path) -> dict[str, object]:
     if (caches := run / "baselines.csv").exists():
         found["baselines"] = caches.read_text()
     about = json.loads((run / "run.json").read_text())
-    return found | {"run": {key: value for key, value in about.items() if key != "command"}}
+    return found | {"run": {key: value for key, value in about.items() if key not in ("command", "started", "written")}}
 
 
 def rows_of(run: Path, name: str = "evaluations") -> list[dict[str, Any]]:
@@ -116,10 +121,10 @@ def test_what_there_is_so_far_is_put_together_in_a_twentieth_of_the_time() -> No
 
 
 def test_every_setting_gets_its_first_seed_before_any_gets_its_second(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, str]] = []
     swept = experiment(sweep={"budget": [2, 3]}, seeds=[7, 1], policies="lru")
-    simulate(swept, tmp_path / "run", progress=lambda part, done, of: seen.append((part.seed, part.index)))
-    assert seen == [(7, 0), (7, 1), (1, 0), (1, 1)]
+    simulate(swept, tmp_path / "run", progress=lambda part, done, of: seen.append((part.seed, part.setting)))
+    assert seen == [(seed, f"budget={budget}") for seed in (7, 1) for budget in (2, 3)]
     assert [(row["setting"], row["seed"]) for row in rows_of(tmp_path / "run")[::20]] == [
         (setting, seed) for setting in ("budget=2", "budget=3") for seed in (7, 1)
     ]
@@ -310,11 +315,97 @@ def test_a_run_is_not_resumed_with_another_config_nor_overwritten(tmp_path: Path
     out = tmp_path / "run"
     simulate(experiment(), out)
     before = content(out)
-    with pytest.raises(ConfigError, match=r"run holds a run of another config; name another directory"):
+    with pytest.raises(
+        ConfigError, match=r"run holds a run of another config \(budget was 3 and is 4\); name another directory"
+    ):
         simulate(experiment(budget=4), out, resume=True)
     with pytest.raises(ConfigError, match=r"run holds a run already; go on with it \(--resume\)"):
         simulate(experiment(), out)
     assert content(out) == before
+
+
+def test_a_finished_run_grows_by_seeds_settings_and_policies_and_only_missing_runs_are_done(tmp_path: Path) -> None:
+    grown = experiment(sweep={"budget": [2, 3, 4]}, seeds=[0, 1, 5], policies="lru,ibm,gain", start="cold")
+    simulate(grown, tmp_path / "whole")
+    out, done = tmp_path / "run", list[tuple[str, int, list[str]]]()
+
+    def note(part: RunPart, _done: int, _of: int) -> None:
+        if not part.reused:
+            done.append((part.setting, part.seed, list(part.numbers)))
+
+    steps: list[tuple[dict[str, object], set[tuple[str, int, str]]]] = [
+        ({"budget": 3, "seeds": 2}, {("default", seed, "lru ibm") for seed in (0, 1)}),
+        ({"budget": 3, "seeds": [0, 1, 5]}, {("default", 5, "lru ibm")}),
+        (
+            {"sweep": {"budget": [2, 3, 4]}, "seeds": [0, 1, 5]},
+            {(f"budget={budget}", seed, "lru ibm") for budget in (2, 4) for seed in (0, 1, 5)},
+        ),
+        (
+            {"sweep": {"budget": [2, 3, 4]}, "seeds": [0, 1, 5], "policies": "lru,ibm,gain"},
+            {(f"budget={budget}", seed, "gain") for budget in (2, 3, 4) for seed in (0, 1, 5)},
+        ),
+        ({"sweep": {"budget": [2, 3, 4]}, "seeds": [0, 1, 5], "policies": "lru,ibm,gain"}, set()),
+    ]
+    for keys, expected in steps:
+        done.clear()
+        rows = simulate(experiment(start="cold", **keys), out, resume=True, progress=note)
+        assert {(setting, seed, " ".join(policies)) for setting, seed, policies in done} == expected
+        assert rows == read_summary(out / "summary.csv")
+    whole, mine = content(tmp_path / "whole"), content(out)
+    assert mine["summary"] == whole["summary"]
+    assert mine["run"] == whole["run"]
+    assert mine["baselines"] == whole["baselines"]
+    for name in ("evaluations", "refreshes", "changes"):
+        # Policies that came later are behind those of the same run, so rows are compared as a whole is here: in order.
+        assert rows_of(out, name) != []
+        assert [timeless(row) for row in rows_of(out, name)] == [
+            timeless(row) for row in rows_of(tmp_path / "whole", name)
+        ]
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in TIMINGS}
+
+
+@pytest.mark.parametrize(
+    ("keys", "difference"),
+    [
+        ({"seeds": 2}, r"seeds was 3 and is 2"),
+        ({"policies": "lru"}, r"policies was lru, ibm and is lru"),
+        ({"policies": [{"name": "gain", "label": "lru"}, "ibm"]}, r"policies was lru, ibm and is"),
+        ({"workload": {**SMALL, "edges": 100}}, r"workload.edges was 120 and is 100"),
+    ],
+)
+def test_a_run_that_lacks_what_is_there_is_refused_by_the_key_that_differs(
+    tmp_path: Path, keys: dict[str, object], difference: str
+) -> None:
+    simulate(experiment(evaluations=3), tmp_path / "run")
+    with pytest.raises(ConfigError, match=rf"holds a run of another config \({difference}"):
+        simulate(experiment(evaluations=3, **keys), tmp_path / "run", resume=True)
+
+
+def test_run_json_says_when_where_and_from_which_commit(tmp_path: Path) -> None:
+    simulate(experiment(evaluations=3, seeds=1), tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    started, written = (datetime.fromisoformat(about[name]) for name in ("started", "written"))
+    assert timedelta() <= written - started < timedelta(minutes=5)
+    assert (started.utcoffset(), about["host"]["name"]) == (timedelta(), platform.node())
+    root = Path(__file__).parents[3]
+    if (root / ".git").exists():
+        head = subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        assert about["commit"] == head.stdout.strip()
+
+
+def test_every_swept_key_is_a_column_of_the_summary(tmp_path: Path) -> None:
+    grid = {"workload.change_interval_ms": [[100, 3000]], "window": ["4s", "8s"], "budget": [2.5]}
+    rows = simulate(experiment(sweep=grid, evaluations=3, seeds=1, policies="lru"), tmp_path / "run")
+    with (tmp_path / "run" / "summary.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0])[:5] == ["setting", "workload.change_interval_ms", "window", "policy", "case"]
+    assert [(line["workload.change_interval_ms"], line["window"], line["budget"]) for line in lines] == [
+        ("[100, 3000]", window, "2.5") for window in ("4s", "8s")
+    ]
+    assert read_summary(tmp_path / "run" / "summary.csv") == rows
 
 
 @pytest.mark.parametrize("resume", [True, False])
