@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.spark.enrich import enrich
     from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
+    from freshkeeper.policies.contract import check_contract
     from freshkeeper.policies.ranked import Ranked
     from freshkeeper.policies.registry import make as policy
     from freshkeeper.policies.rounds_by_hand import round_of
@@ -116,6 +117,7 @@ __all__ = [
     "WindowSpec",
     "__version__",
     "cached",
+    "check_contract",
     "check_policy",
     "check_source",
     "continuous_queries",

@@ -44,3 +44,11 @@ class RefreshAhead(Ttl):
         old, fetched = age(round), round.last_refresh
         in_use = (self._reads.note(round) > fetched) & (fetched != NEVER)
         return oldest_first(np.flatnonzero((round.candidates | in_use) & (old >= self.ttl_ms)), old, "renewed ahead")
+
+    def state(self) -> dict[str, Ints]:
+        """Return when each slot of the view was read last."""
+        return {"read_at": self._reads.last}
+
+    def restore(self, state: dict[str, Ints]) -> None:
+        """Go on with the reads before a restart."""
+        self._reads.last = state["read_at"]

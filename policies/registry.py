@@ -300,7 +300,7 @@ def _checked(name: str, known: Sequence[PolicySetting], given: Mapping[str, Any]
     values = {}
     for key, value in given.items():
         if key not in by_name:
-            advice = nearest(key, list(by_name)) if known else ""
+            advice = nearest(key, list(by_name))
             hint = f"{advice} {there}" if advice.startswith("did") else there
             raise UnknownSettingError(f"the policy {name!r} has no setting {key!r}; {hint}")
         setting = by_name[key]

@@ -154,10 +154,7 @@ def subject_of(policy: Policy, context: str = "") -> str:
 
 def line_of(policy: Policy, method: str, error: BaseException | None = None) -> str:
     """Return where a policy failed, as mine.py:12: its last line on the way to an error, or the method itself."""
-    # Libraries that a policy calls, freshkeeper among them, are not where its mistake is.
-    modules = [sys.modules.get(kind.__module__) for kind in type(policy).__mro__[:-1]]
-    files = {getattr(module, "__file__", None) or "" for module in modules}
-    files = {file for file in files if FRESHKEEPER not in Path(file).parents} or files
+    files = files_of(policy)
     frames = [] if error is None else traceback.extract_tb(error.__traceback__)
     own = [(frame.filename, frame.lineno) for frame in frames if frame.filename in files]
     if not own:
@@ -165,6 +162,13 @@ def line_of(policy: Policy, method: str, error: BaseException | None = None) -> 
         own = [(code.co_filename, code.co_firstlineno)]
     file, line = own[-1]
     return f"{Path(file).name}:{line}"
+
+
+def files_of(policy: Policy) -> set[str]:
+    """Return the source files of a policy and its bases, those of freshkeeper only if there is no other."""
+    modules = [sys.modules.get(kind.__module__) for kind in type(policy).__mro__[:-1]]
+    files = {getattr(module, "__file__", None) or "" for module in modules}
+    return {file for file in files if FRESHKEEPER not in Path(file).parents} or files
 
 
 def check_selection(policy: Policy, selection: Selection, round: Round, budget: Budget, context: str = "") -> None:

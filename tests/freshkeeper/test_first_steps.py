@@ -10,7 +10,7 @@ import yaml
 
 from freshkeeper import Budget, Knowledge, round_of
 from freshkeeper.policies.base import Case
-from freshkeeper.policies.contract import examples
+from freshkeeper.policies.contract_rounds import examples
 
 QUERY = """PREFIX : <http://example.org/>
 SELECT ?post FROM NAMED WINDOW :w ON :s [RANGE 2s STEP 1s] { WINDOW :w { ?post :about ?topic } }"""

@@ -8,7 +8,7 @@ import pytest
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Knowledge, Round
-from freshkeeper.policies.contract import examples
+from freshkeeper.policies.contract_rounds import examples
 from freshkeeper.policies.ranked import NO, Ranked
 
 MADE = {name: registry.make(name) for name in sorted(registry.available())}

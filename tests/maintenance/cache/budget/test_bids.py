@@ -12,7 +12,7 @@ from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.maintenance.cache.budget.bids import Bid, allocate
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
-from freshkeeper.policies.contract import example
+from freshkeeper.policies.contract_rounds import example
 from freshkeeper.policies.ibm import impact
 from freshkeeper.policies.rounds_by_hand import from_parts
 
