@@ -28,10 +28,9 @@ from stopwatch import ratios, show
 
 from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.pages.charts import VEGA_LITE

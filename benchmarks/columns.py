@@ -17,12 +17,10 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode
 from stopwatch import ratios, seconds, show
 
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.engine.native.id_rows import IdRows
-from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows
+from freshkeeper.maintenance.engine.r2s import FreshnessColumns, Result
 from freshkeeper.maintenance.outputs.formats import NdJson, chunks
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.streams.batch import Stream

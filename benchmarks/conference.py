@@ -20,13 +20,12 @@ from pathlib import Path
 
 from stopwatch import ratios, show
 
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

@@ -13,9 +13,9 @@ from pathlib import Path
 from time import process_time
 from typing import BinaryIO, cast
 
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines

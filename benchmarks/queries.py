@@ -19,7 +19,7 @@ from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.base.terms import term_json
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

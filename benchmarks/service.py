@@ -15,7 +15,7 @@ import pyoxigraph as ox
 from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Source
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.outputs.result_sink import ResultSink

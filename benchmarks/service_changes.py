@@ -21,8 +21,8 @@ from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Price, Source
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.native.service_answers import NativeServiceAnswers
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.service_answers import NativeServiceAnswers
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run

@@ -23,7 +23,7 @@ from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.fetching.endpoint import Order
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.parser import parse

@@ -36,10 +36,10 @@ def explain(
     `freshkeeper explain runs/demo/demo.yaml`
     """
     from freshkeeper.maintenance.base.field_types import split_iris
-    from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-    from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-    from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
-    from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+    from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+    from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+    from freshkeeper.maintenance.engine.explain_plan import explain_plan
+    from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 
     said = {source: split_iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
@@ -128,7 +128,7 @@ def _show(
     plan: dict[str, object],
     clocks: "dict[str, list[Regular]]",
 ) -> None:
-    from freshkeeper.maintenance.engine.native.explain_plan import plan_lines
+    from freshkeeper.maintenance.engine.explain_plan import plan_lines
     from freshkeeper.maintenance.query.explain import explain as explained
     from freshkeeper.maintenance.query.explain import explain_text
     from freshkeeper.maintenance.query.printing import to_dialect

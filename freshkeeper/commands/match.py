@@ -64,7 +64,7 @@ def _parsed(file: str, streams: list[str]) -> "Query":
 
 def _inputs(patterns: "PatternSet", files: dict[str, str], delay: int, on_error: str) -> "Inputs":
     """Open the streams that the queries read."""
-    from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+    from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
     from freshkeeper.maintenance.streams.inputs import Inputs
     from freshkeeper.maintenance.streams.opening import open_stream
     from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors

@@ -5,20 +5,96 @@ elements ─▶ windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
                ╰──▶ clock, report ──▶ SERVICE from the view
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.base.times import DISTANT_PAST
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream, Result
-from freshkeeper.maintenance.engine.report_policy import EvaluationClock
-from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.windows import NO_MOVE, WindowMove, WindowState
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
-from freshkeeper.maintenance.query.free_graphs import check_free_graphs
-from freshkeeper.maintenance.query.model import Query, WindowKind
+from freshkeeper.maintenance.query.model import Query, Report, WindowKind
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import check_free_graphs
 from freshkeeper.maintenance.streams.batch import TimedElements
+
+
+@dataclass(eq=False)
+class EvaluationClock:
+    """The evaluation times of one query, in order."""
+
+    query: Query
+    contents: Sequence[WindowState]
+    start: int
+    """t0 of the run, from which COMPUTED EVERY counts, in milliseconds"""
+    begun: bool = False
+    _period: int = DISTANT_PAST
+
+    def begin(self, first: int) -> None:
+        """Start with the time of the first element of the query's streams."""
+        self.begun = True
+        for content in self.contents:
+            content.begin(first)
+        if self._every is not None:
+            # The smallest k ≥ 1 with start + k · every ≥ first; -(-a // b) rounds up.
+            k = max(1, -(-(first - self.start) // self._every))
+            self._period = self.start + k * self._every
+
+    def next(self) -> int | None:
+        """Return the next evaluation time, or None if it is not known yet."""
+        if not self.begun:
+            return None
+        if self._every is not None:
+            return self._period
+        triggers = [content.trigger() for content in self._triggering]
+        return min((t for t in triggers if t is not None), default=None)
+
+    def next_triggered(self) -> int | None:
+        """Return the next evaluation time that an element which has arrived calls for, or None."""
+        if self.begun and self._every is None:
+            waiting = [c for c in self._triggering if c.window.step is None]
+        else:
+            waiting = []
+        return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
+
+    def advance_past(self, now: int) -> None:
+        """Record that the evaluation at `now` is done."""
+        if self._every is not None:
+            self._period = now + self._every
+
+    def reports(self, moves: Iterable[tuple[WindowState, WindowMove]]) -> bool:
+        """Return True if the report policies hold for these moves."""
+        policies = set(self.query.times.report) - {Report.PERIODIC}
+        if not policies:
+            return True
+        return any(_all_hold(policies, content, move) for content, move in moves)
+
+    @property
+    def _every(self) -> int | None:
+        if Report.PERIODIC in self.query.times.report:
+            return self.query.times.every
+        return None
+
+    @property
+    def _triggering(self) -> Sequence[WindowState]:
+        """The windows that cause evaluations: with ON_WINDOW_CLOSE only those with a step, as others never close."""
+        if Report.ON_WINDOW_CLOSE not in self.query.times.report:
+            return self.contents
+        return [content for content in self.contents if content.window.step is not None]
+
+
+def _all_hold(policies: Iterable[Report], content: WindowState, move: WindowMove) -> bool:
+    return all(_holds(policy, content, move) for policy in policies)
+
+
+def _holds(policy: Report, content: WindowState, move: WindowMove) -> bool:
+    if policy is Report.ON_WINDOW_CLOSE:
+        return move.closed
+    if policy is Report.ON_CONTENT_CHANGE:
+        return move.changed
+    return len(content.store) > 0
 
 
 class AnswerSource(Protocol):
@@ -218,3 +294,30 @@ def check_query(query: Query) -> None:
             "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
         )
     check_free_graphs(query)
+
+
+@dataclass(eq=False)
+class BatchedQuery(ContinuousQuery):
+    """A query whose results wait in time order until they are due."""
+
+    _results: deque[Result] = field(default_factory=deque)
+
+    def due(self) -> int | None:
+        return self._results[0].t if self._results else None
+
+    def next_triggered(self) -> int | None:
+        return self.due()
+
+    def next_emptying(self) -> int | None:
+        return None
+
+    def prepare(self, now: int) -> tuple[()]:
+        """Return no fetch jobs: such queries have no SERVICE."""
+        del now
+        return ()
+
+    def answers(self, now: int) -> Sequence[Result]:
+        found = list[Result]()
+        while self._results and self._results[0].t == now:
+            found.append(self._results.popleft())
+        return found

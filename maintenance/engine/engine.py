@@ -8,9 +8,9 @@ from pyoxigraph import Quad, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError, nearest
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import as_columns
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.native.column_lines import as_columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.stored_literals import normalised_batch
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all

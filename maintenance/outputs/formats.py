@@ -12,13 +12,11 @@ from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.base.terms import term_json, text_of
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows
 from freshkeeper.maintenance.engine.evaluator import LazyRows, Term
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.freshness_columns import CERTAIN, FreshnessColumns
-from freshkeeper.maintenance.engine.native.id_rows import IdRows
-from freshkeeper.maintenance.engine.native.json_terms import JsonTerms
-from freshkeeper.maintenance.engine.native.ndjson import JsonAnswers
-from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.native.ndjson import JsonAnswers, JsonTerms
+from freshkeeper.maintenance.engine.r2s import CERTAIN_COLUMNS, FreshnessColumns, Result
 from freshkeeper.maintenance.query.model import Form
 
 QUERY_GRAPH = "freshkeeper:query/"
@@ -58,7 +56,7 @@ class NdJson:
             return
         if rows.dictionary not in self.of_columns:
             self.of_columns[rows.dictionary] = JsonAnswers(JsonTerms(rows.dictionary))
-        freshness = CERTAIN
+        freshness = CERTAIN_COLUMNS
         if result.freshness is not None:
             freshness = FreshnessColumns.of(result.freshness)
         head, tail = head_of(result).encode(), tail_of(result).encode()

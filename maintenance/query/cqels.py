@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
-from freshkeeper.maintenance.query.dialect import CQELS, Declared, Dialect
+from freshkeeper.maintenance.query.dialect import CQELS, Declared, Dialect, Extent, read_extent
 from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind, Tokens
-from freshkeeper.maintenance.query.window_extent import Extent, read_extent
 
 EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
 

@@ -6,10 +6,9 @@ of n, so that such a window steps by n; a range needs STEP or TUMBLING. Windows 
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
-from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, unsupported
+from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, read_extent, unsupported
 from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.window_extent import read_extent
 
 EXAMPLES = "write [RANGE 10m STEP 1m], [RANGE 10m TUMBLING] or [TRIPLES 100]"
 

@@ -8,8 +8,12 @@ such a group becomes one.
 
 A positive number behind a predicate is read as the end of a path, and loses its sign.
 
-alternatives.py has the workaround for p|q, which returns common solutions once, and sort_keys.py the one for ORDER BY,
+alternatives.py has the workaround for p|q, which returns common solutions once, and row_order.py the one for ORDER BY,
 which ends the process if values compare in circles.
+
+A block whose graph is a variable, `WINDOW ?w { ... }` or `GRAPH ?g { ... }`, joins that variable with its solutions in
+SPARQL; pyoxigraph makes it a part of each triple pattern inside. Both are equal if a triple pattern comes before
+everything that looks at the solutions before it, and no sub-query hides the variable. Other blocks are refused.
 """
 
 import re
@@ -18,8 +22,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.query.alternatives import alternative_edits
-from freshkeeper.maintenance.query.sort_keys import sort_key_edits
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.row_order import sort_key_edits
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
@@ -40,6 +46,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Union,
     Values,
     all_variables,
+    bound_variables,
 )
 
 SIGNED = re.compile(r"\+[.0-9]")
@@ -179,3 +186,54 @@ def _is_plain_inside(element: Element, optional: Element) -> bool:
     if isinstance(element, Filter):
         return element in optional.inner and not element.parts
     return isinstance(element, GroupBlock | Union | Values | ServiceBlock)
+
+
+def check_free_graphs(query: Query) -> None:
+    """Raise ConfigError at a block that pyoxigraph would misread; text inside SERVICE belongs to the source."""
+    for block, cause in _misread(query.group):
+        problem = (
+            f"the graph of {block.flat} is a variable, and {cause.flat} does not know it: begin the block "
+            "with a triple pattern and put no sub-query into it, or name the window or graph"
+        )
+        raise ConfigError(query.message_at(block, problem))
+
+
+def _misread(group: Sequence[Element]) -> Iterator[tuple[Element, Element]]:
+    """Yield misread blocks, each with the element that is the cause."""
+    for element in group:
+        if isinstance(element, GraphBlock) and element.iri is None:
+            cause = _early(element.inner)
+            if cause is None and not _matches_graph(element.inner):
+                cause = element
+            if cause is not None:
+                yield element, cause
+        if not isinstance(element, ServiceBlock):
+            for part in element.parts:
+                yield from _misread(part)
+
+
+def _early(group: Sequence[Element]) -> Element | None:
+    """Return an element that hides the graph, or looks at solutions that do not have it yet."""
+    for n, element in enumerate(group):
+        if isinstance(element, Select):
+            return element
+        if isinstance(element, Optional | Minus) and not _matches_graph(group[:n]):
+            return element
+        if isinstance(element, Minus) and bound_variables(element.inner).isdisjoint(bound_variables(group[:n])):
+            return element
+        if isinstance(element, GraphBlock | ServiceBlock):
+            continue
+        for part in element.parts:
+            cause = _early(part)
+            if cause is not None:
+                return cause
+    return None
+
+
+def _matches_graph(group: Sequence[Element]) -> bool:
+    """Return whether every solution of a group comes from a triple pattern of its own graph."""
+    return any(
+        isinstance(e, TriplePattern)
+        or (isinstance(e, GroupBlock | Union) and not isinstance(e, GraphBlock) and all(map(_matches_graph, e.parts)))
+        for e in group
+    )

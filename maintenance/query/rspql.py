@@ -8,10 +8,9 @@ reports when a window closes, t0 is the run's default, and the operator is RSTRE
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_iso
-from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
+from freshkeeper.maintenance.query.dialect import EXAMPLES, RSPQL, Declared, Dialect, Extent, read_extent, read_span
 from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
-from freshkeeper.maintenance.query.window_extent import EXAMPLES, Extent, read_extent, read_span
 
 CLOSURES = {"LEFT_OPEN": Closure.LEFT_OPEN, "RIGHT_OPEN": Closure.RIGHT_OPEN}
 Limits = tuple[int | None, Closure | None]

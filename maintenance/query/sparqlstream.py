@@ -7,10 +7,17 @@ moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL
 
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.durations import to_unit
-from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, unsupported
+from freshkeeper.maintenance.query.dialect import (
+    SPARQLSTREAM,
+    Declared,
+    Dialect,
+    Extent,
+    Feature,
+    read_span,
+    unsupported,
+)
 from freshkeeper.maintenance.query.model import Operator, Report, StreamWindow, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.window_extent import Extent, read_span
 
 EXAMPLES = "write [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES], [NOW - 30 S] or [TRIPLES 100]"
 UNITS = ("MS", "S", "MINUTES", "HOURS", "DAYS")

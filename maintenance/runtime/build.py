@@ -8,20 +8,15 @@ from typing import TypeVar
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.engine.automaton.matched_queries import MIN_QUERIES, matched_queries
 from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery, check_query
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
-from freshkeeper.maintenance.engine.local_query import LocalQuery
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
 from freshkeeper.maintenance.engine.native.native_query import native_query, query_of_answers
-from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
-from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers
-from freshkeeper.maintenance.engine.native.service_changes import ServiceChanges
-from freshkeeper.maintenance.engine.native.service_groups import ServiceGroups
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.templates import template_query
 from freshkeeper.maintenance.engine.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.engine.service_join.from_view import CachedService
@@ -29,10 +24,16 @@ from freshkeeper.maintenance.engine.service_join.lineage import trace
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.query_services import QueryServices
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_answers import (
+    NativeService,
+    NativeServiceAnswers,
+    ServiceGroups,
+)
+from freshkeeper.maintenance.engine.service_join.service_changes import ServiceChanges
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
-from freshkeeper.maintenance.engine.window_dataset import Graphs, WindowDataset
-from freshkeeper.maintenance.engine.window_kinds import window_state
+from freshkeeper.maintenance.engine.snapshot import Graphs, LocalQuery, WindowDataset
+from freshkeeper.maintenance.engine.windows import window_state
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
 

@@ -16,10 +16,10 @@ from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Shares,
 )
-from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.engine.window_dataset import Graphs
+from freshkeeper.maintenance.engine.service_join.service_checks import Missing
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
+from freshkeeper.maintenance.engine.snapshot import Graphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build, build_all
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """The name, inode, size and modification time of each file."""

@@ -16,13 +16,13 @@ from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedIncome
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine, Feed
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.r2s import AnswerBag, Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import Observer
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery

@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
 from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.maintenance.base.yaml_file import read_yaml_list
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.native.templates import QueryTemplate, templates_of
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.query.model import Query

@@ -11,10 +11,10 @@ from freshkeeper.maintenance.base.field_types import Delay, Directory, Duration
 from freshkeeper.maintenance.base.reference import option, reference
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_checks import Missing
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.outputs.formats import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.runtime.query_files import files_of, names_of

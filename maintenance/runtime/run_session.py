@@ -11,18 +11,18 @@ from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.target_news import target_news
 from freshkeeper.maintenance.engine.automaton.matched_queries import MatchedQueries
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
 )
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.observe.traces import Traces
 from freshkeeper.maintenance.query.model import Query

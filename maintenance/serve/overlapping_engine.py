@@ -11,12 +11,11 @@ from typing import TypeVar
 
 from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
-from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.continuous_query import BatchedQuery, ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
-from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.window_kinds import TimeWindow
+from freshkeeper.maintenance.engine.windows import TimeWindow
 from freshkeeper.maintenance.fetching.fetch_jobs import RunningJob, begin_all
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.query.model import Report

@@ -8,10 +8,10 @@ from typing import Any
 
 from freshkeeper.maintenance.base.errors import ConfigError, UnknownNameError
 from freshkeeper.maintenance.base.times import DISTANT_PAST
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
+from freshkeeper.maintenance.engine.explain_plan import explain_plan
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition, RegisteredQuery
 from freshkeeper.maintenance.query.explain import explain

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, StorageError, UnknownNameError
 from freshkeeper.maintenance.base.times import DISTANT_PAST
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import EvaluationObserver
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.fetching.endpoint import error_text

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.validation import validated
-from freshkeeper.maintenance.engine.native.dictionary import SWEEP_FROM_SPELLINGS
+from freshkeeper.maintenance.engine.columns.dictionary import SWEEP_FROM_SPELLINGS
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.serve_config import ServeConfig

@@ -24,8 +24,8 @@ from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.rdf_files import load_graph
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
 from freshkeeper.maintenance.outputs.formats import FORMATS, writer
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.engine.automaton.pattern_set import MAX_SOLUTIONS, Matches, PatternSet
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import Columns, columns_of
+from freshkeeper.maintenance.engine.continuous_query import BatchedQuery
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
-from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
-from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.window_kinds import window_state
+from freshkeeper.maintenance.engine.windows import window_state
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.streams.batch import TimedElements
 

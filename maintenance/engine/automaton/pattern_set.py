@@ -13,9 +13,9 @@ from pyoxigraph import Quad, Triple
 from freshkeeper.maintenance.base.errors import ConfigError, TimeError, nearest
 from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, refusal
 from freshkeeper.maintenance.engine.automaton.pattern_window import PatternWindow, RegisteredPattern, WindowMatches
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import Columns, columns_of
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse

@@ -12,9 +12,9 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.automaton.automaton import Automaton, MatchedSolutions
 from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, PatternRows
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import Columns
 from freshkeeper.maintenance.engine.evaluator import Term, TermRow
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Form, Operator, StreamWindow, WindowKind
 

@@ -1,6 +1,6 @@
 """SUM, AVG, MIN and MAX of groups: integers as columns, everything else by the SPARQL library.
 
-The library receives the rows of a group in the order in which the snapshot evaluator has them (aggregation_order.py).
+The library receives the rows of a group in the order in which the snapshot evaluator has them (row_order.py).
 """
 
 import re
@@ -11,11 +11,11 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Quad
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import first_occurrences
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import first_occurrences
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
-from freshkeeper.maintenance.query.aggregation_order import order_keys
+from freshkeeper.maintenance.query.row_order import order_keys
 
 INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 LARGEST = 1 << 31

@@ -9,9 +9,9 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import IdAnswers, first_occurrences, number_columns
 from freshkeeper.maintenance.engine.native.aggregates import AggregateEvaluator, number_ids
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import IdAnswers, first_occurrences, number_columns
 from freshkeeper.maintenance.engine.native.plan_head import Grouping, template_variable
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import number_columns
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table, TermRow
-from freshkeeper.maintenance.engine.native.delta_join import PartialSolutions
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.id_rows import number_columns
+from freshkeeper.maintenance.engine.native.joins import PartialSolutions
 from freshkeeper.maintenance.engine.native.native_plan import PlanExpression
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 

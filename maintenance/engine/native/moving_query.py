@@ -12,19 +12,18 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import columns_of
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows, stacked
+from freshkeeper.maintenance.engine.columns.join_inputs import Relation
+from freshkeeper.maintenance.engine.continuous_query import BatchedQuery
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, IdTriples, TemplateTriples
-from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
-from freshkeeper.maintenance.engine.native.columns import columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, stacked
-from freshkeeper.maintenance.engine.native.interval_groups import group_intervals
-from freshkeeper.maintenance.engine.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
-from freshkeeper.maintenance.engine.native.join_inputs import Relation
+from freshkeeper.maintenance.engine.native.intervals import Intervals, changed_rows, distinct_intervals, group_intervals
+from freshkeeper.maintenance.engine.native.joins import SINCE, UNTIL, IntervalInput, IntervalJoin
 from freshkeeper.maintenance.engine.native.moving_window import EMPTY, MovingWindow
 from freshkeeper.maintenance.engine.native.native_plan import NativePlan, Terms
 from freshkeeper.maintenance.engine.native.plan_head import Grouping
-from freshkeeper.maintenance.engine.native.segments import Intervals, changed_rows, distinct_intervals
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements

@@ -7,8 +7,8 @@ import numpy as np
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
+from freshkeeper.maintenance.engine.columns.element_columns import Columns
+from freshkeeper.maintenance.engine.columns.window_slots import IntervalRows
 from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
 
 EMPTY: Ints = np.empty(0, np.int64)

@@ -7,28 +7,25 @@ import numpy as np
 from pyoxigraph import QuerySolutions, Store
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows, bag_difference, first_occurrences, stacked
+from freshkeeper.maintenance.engine.columns.join_inputs import Relation, WindowInput
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore, IntervalRows
 from freshkeeper.maintenance.engine.construct import solutions_text
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.engine.held_triples import WindowMove
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, TemplateTriples
-from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, PartialSolutions
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
-from freshkeeper.maintenance.engine.native.id_rows import IdRows, bag_difference, first_occurrences, stacked
-from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
-from freshkeeper.maintenance.engine.native.join_inputs import Relation, WindowInput
+from freshkeeper.maintenance.engine.native.joins import DeltaJoin, PartialSolutions
 from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
 from freshkeeper.maintenance.engine.native.native_plan import NativePlan, WindowPattern
 from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
-from freshkeeper.maintenance.engine.native.solution_table import SolutionTable
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.solutions import SolutionTable
 from freshkeeper.maintenance.engine.native.static_parts import relations
-from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
 from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream
-from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_dataset import Graphs
-from freshkeeper.maintenance.engine.window_kinds import window_state
+from freshkeeper.maintenance.engine.snapshot import Graphs
+from freshkeeper.maintenance.engine.windows import WindowMove, WindowState, window_state
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph

@@ -2,15 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.engine.construct import VARIABLE_PREFIX, ConstructTemplate
 from freshkeeper.maintenance.engine.evaluator import CUSTOM_FUNCTION_CALL
-from freshkeeper.maintenance.query.aggregation_order import ORDER_DEPENDENT
 from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.row_order import ORDER_DEPENDENT
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind
 from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
+
+
+class EvaluatorKind(StrEnum):
+    """auto: native if the query has a native plan, otherwise snapshot; the others insist on one."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    SNAPSHOT = "snapshot"
+
 
 FUNCTIONS = ("COUNT", *ORDER_DEPENDENT)
 

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.base.times import DISTANT_PAST
-from freshkeeper.maintenance.engine.held_triples import NO_MOVE, WindowMove
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
-from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_kinds import TimeWindow, window_state
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.windows import NO_MOVE, TimeWindow, WindowMove, WindowState, window_state
 from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
 from freshkeeper.maintenance.streams.batch import TimedElements
 

@@ -7,16 +7,16 @@ import numpy as np
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.graph_columns import GraphColumns, StaticPattern
+from freshkeeper.maintenance.engine.columns.id_rows import stacked
+from freshkeeper.maintenance.engine.columns.join_inputs import JoinInput, Relation
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
-from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator, LiteralIds, apply_expressions
-from freshkeeper.maintenance.engine.native.graph_columns import GraphColumns, StaticPattern
-from freshkeeper.maintenance.engine.native.id_rows import stacked
-from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, Relation
+from freshkeeper.maintenance.engine.native.joins import DeltaJoin
 from freshkeeper.maintenance.engine.native.native_plan import StaticJoin, StaticPart, Terms
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.window_dataset import checked_graph, static_quads
+from freshkeeper.maintenance.engine.snapshot import checked_graph, static_quads
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 

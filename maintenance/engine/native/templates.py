@@ -13,19 +13,19 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.join_inputs import Relation
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.window_slots import IntervalRows
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
-from freshkeeper.maintenance.engine.native.join_inputs import Relation
 from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
 from freshkeeper.maintenance.engine.native.native_plan import NativePlan, StaticJoin, Terms, plan_of
 from freshkeeper.maintenance.engine.native.native_query import output_variables
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.native.static_parts import relations, solve_join
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.window_kinds import window_state
+from freshkeeper.maintenance.engine.windows import window_state
 from freshkeeper.maintenance.query.model import Form, Query
 
 INSTANCE = " instance"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from freshkeeper.maintenance.engine.evaluator import Table, TermRow
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness, combine_freshness, freshness_key
 from freshkeeper.maintenance.engine.service_join.lineage import Lineage
-from freshkeeper.maintenance.engine.service_join.values import (
+from freshkeeper.maintenance.engine.service_join.service_rows import (
     COPIES_COLUMN,
     COPY_COLUMN,
     HIDDEN_PREFIX,

@@ -8,7 +8,7 @@ from typing import cast
 
 from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
-from freshkeeper.maintenance.engine.service_join.values import ServiceRows
+from freshkeeper.maintenance.engine.service_join.service_rows import ServiceRows
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
 from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order
 from freshkeeper.maintenance.fetching.fetch_jobs import Pending

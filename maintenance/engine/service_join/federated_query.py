@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.engine.construct import ConstructTemplate
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
-from freshkeeper.maintenance.engine.local_query import fill_template
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness, combine_freshness
 from freshkeeper.maintenance.engine.service_join.answer_freshness import with_freshness
 from freshkeeper.maintenance.engine.service_join.lineage import trace
-from freshkeeper.maintenance.engine.service_join.service_solutions import ServiceSolver
-from freshkeeper.maintenance.engine.service_join.values import HIDDEN_PREFIX, ServiceRows
-from freshkeeper.maintenance.engine.window_dataset import WindowDataset
+from freshkeeper.maintenance.engine.service_join.service_rows import HIDDEN_PREFIX, ServiceRows, ServiceSolver
+from freshkeeper.maintenance.engine.snapshot import WindowDataset, fill_template
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
-from freshkeeper.maintenance.query.aggregation_order import order_aggregates
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
+from freshkeeper.maintenance.query.row_order import order_aggregates
 from freshkeeper.maintenance.query.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.engine.evaluator import TermRow
 from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness, combine_freshness
+from freshkeeper.maintenance.engine.service_join.service_rows import ServiceRows, has_blank_node
 from freshkeeper.maintenance.engine.service_join.service_view import DemandFeed, ServiceView
-from freshkeeper.maintenance.engine.service_join.values import ServiceRows, has_blank_node
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMappings, WindowPart
 from freshkeeper.policies import base
 from freshkeeper.policies.base import Case

@@ -12,7 +12,7 @@ LIMIT every answer depends on all that are cut off. In these cases every answer 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.engine.service_join.values import COPIES_COLUMN, COPY_COLUMN, KEY_COLUMN, NO_COPY
+from freshkeeper.maintenance.engine.service_join.service_rows import COPIES_COLUMN, COPY_COLUMN, KEY_COLUMN, NO_COPY
 from freshkeeper.maintenance.query.alternatives import has_inseparable
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.source_map import Edit

@@ -10,8 +10,8 @@ from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_checks import Missing
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.registry import make

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.cache.cache_settings import PolicyText
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.native.templates import QueryTemplate
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, PolicyName
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import DIALECTS
 

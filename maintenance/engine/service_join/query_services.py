@@ -6,17 +6,15 @@ from functools import partial
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.service_join.direct import UncachedService, UnsplitService
-from freshkeeper.maintenance.engine.service_join.evaluation_grid import grid_of
 from freshkeeper.maintenance.engine.service_join.lineage import is_aggregated, trace
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
-from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.engine.service_join.service_checks import check_known, check_shape, split_for
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch, ServiceSolver
-from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry, ViewRequest
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch, ServiceSolver
+from freshkeeper.maintenance.engine.service_join.shared_views import NumberedPattern, ViewRegistry, ViewRequest, grid_of
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
-from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_dataset import WindowDataset
+from freshkeeper.maintenance.engine.snapshot import WindowDataset
+from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.engine.service_join.edge_refreshes import (
     edge_freshness,
     without_edge_answers,
 )
-from freshkeeper.maintenance.engine.service_join.values import has_blank_node
+from freshkeeper.maintenance.engine.service_join.service_rows import has_blank_node
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
 from freshkeeper.maintenance.fetching.endpoint import EntryId
 from freshkeeper.maintenance.fetching.fetch_jobs import Pending
@@ -26,7 +26,7 @@ from freshkeeper.maintenance.sources.pattern_source import PatternFetcher, Patte
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.engine.native.view_columns import ViewColumns
+    from freshkeeper.maintenance.engine.service_join.view_columns import ViewColumns
 
 DemandFeed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
 """returns the times and lookup-key slots that are new at an evaluation"""

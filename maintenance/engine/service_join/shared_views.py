@@ -5,28 +5,104 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from math import gcd
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger, exact
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager, PolicyContext
+from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.unchanging import Unchanging
 from freshkeeper.maintenance.engine.service_join.edge_refreshes import EdgeRefreshingEndpoint
-from freshkeeper.maintenance.engine.service_join.evaluation_grid import common_grid, spec_of
 from freshkeeper.maintenance.engine.service_join.from_view import CachedService
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Shares
-from freshkeeper.maintenance.engine.service_join.missing_answers import Missing, why_dropped
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
-from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
+from freshkeeper.maintenance.engine.service_join.service_checks import Missing, why_dropped
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
-from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_dataset import WindowDataset
+from freshkeeper.maintenance.engine.snapshot import WindowDataset
+from freshkeeper.maintenance.engine.windows import WindowState
+from freshkeeper.maintenance.query.model import Query, Report, WindowKind
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.service_split import Split
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 from freshkeeper.maintenance.sources.pattern_source import pattern_fetcher
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.policies.base import Case, Policy
+
+LONGEST_MS = 60_000
+"""The planning horizon in milliseconds if no window limits how long its content stays."""
+
+
+def spec_of(contents: Sequence[WindowState], grid: tuple[int, int] | None) -> WindowSpec:
+    """Return the window as the manager sees it: how long elements stay at most, and when evaluations fall."""
+    spans = [c.window.range or 0 for c in contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
+    if grid is not None:
+        step, start = grid
+        return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
+    span = max(spans, default=LONGEST_MS)
+    return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
+
+
+def grid_of(query: Query, contents: Sequence[WindowState], start: int) -> tuple[int, int] | None:
+    """Return step and start of the grid of all evaluations, or None if elements trigger them."""
+    if Report.PERIODIC in query.times.report and query.times.every:
+        return query.times.every, start
+    closing = [c for c in contents if c.window.step is not None]
+    if Report.ON_WINDOW_CLOSE in query.times.report:
+        triggering = closing
+    else:
+        triggering = list(contents)
+    if not triggering or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in triggering):
+        return None
+    return common_grid([(c.window.step or 1, c.start) for c in triggering])
+
+
+def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Return the coarsest grid that contains all these, or None if it is very much finer than they are."""
+    known = [grid for grid in grids if grid is not None]
+    if not known or len(known) < len(grids):
+        return None
+    step = gcd(*(step for step, _ in known), *(start - known[0][1] for _, start in known))
+    if step * LONGEST_HORIZON >= min(step for step, _ in known):
+        return (step, known[0][1])
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPattern:
+    """A SERVICE pattern with its variables numbered in order of appearance."""
+
+    pattern: ServicePattern
+    split: Split
+
+    @cached_property
+    def _numbered_text(self) -> tuple[str, Mapping[str, str]]:
+        source, numbers, words = self.pattern.block.source, dict[str, str](), list[str]()
+        for token in self.pattern.block.group.items:
+            if token.kind is TokenKind.VAR:
+                words.append(numbers.setdefault(token.text[1:], f"?{len(numbers)}"))
+            elif token.kind is TokenKind.BLANK:
+                words.append(numbers.setdefault(token.text, f"_:{len(numbers)}"))
+            else:
+                iri = source.iri(token)
+                words.append(token.text if iri is None else f"<{iri}>")
+        return " ".join(words), numbers
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for patterns that have the same answers, given the same values to join with."""
+        text, numbers = self._numbered_text
+        return self.pattern.endpoint, text, frozenset(numbers[name] for name in self.split.sn)
+
+    def names_of(self, other: "NumberedPattern") -> Mapping[str, str]:
+        """Return the name that each variable of another pattern with the same key has here."""
+        here = {number: name for name, number in self._numbered_text[1].items()}
+        return {name: here[number] for name, number in other._numbered_text[1].items()}
+
 
 PAY_INTERVAL_MS = 1_000
 """How often a shared budget receives its income if no grid determines when queries are evaluated."""

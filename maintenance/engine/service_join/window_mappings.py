@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.evaluator import Table, Term, TermRow
-from freshkeeper.maintenance.engine.functions import latest_time
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.engine.window_content import WindowState
-from freshkeeper.maintenance.engine.window_dataset import WindowDataset
+from freshkeeper.maintenance.engine.snapshot import WindowDataset, latest_time
+from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern

@@ -18,7 +18,7 @@ from query_generator import Case, case_of
 from query_runner import FoundError, compare, instants, outcome, query_text, running, truth
 from shrinking import shrunk
 
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 
 QUERIES = int(os.environ.get("FUZZ_QUERIES", "1000"))
 SEED = os.environ.get("FUZZ_SEED", "")

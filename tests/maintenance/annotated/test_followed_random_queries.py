@@ -13,7 +13,7 @@ from query_generator import case_of
 from query_runner import outcome
 from query_runner import quads as facts
 
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.sources.fragments.annotation_style import TimedTriple, TimeEncoding
 
 LASTS = 60_000

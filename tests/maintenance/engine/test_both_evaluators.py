@@ -6,7 +6,7 @@ from queries import E, Written, by_time, elements, quads
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.runtime.build import build

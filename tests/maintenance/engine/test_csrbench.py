@@ -11,9 +11,8 @@ import pytest
 from terms import rows_of
 
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
-from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

@@ -3,7 +3,7 @@
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store
 
-from freshkeeper.maintenance.query.aggregation_order import order_aggregates
+from freshkeeper.maintenance.query.row_order import order_aggregates
 
 DECIMAL, DATE = (NamedNode(f"http://www.w3.org/2001/XMLSchema#{name}") for name in ("decimal", "dateTime"))
 

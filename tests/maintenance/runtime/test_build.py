@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
-from freshkeeper.maintenance.engine.service_join.evaluation_grid import grid_of, spec_of
+from freshkeeper.maintenance.engine.service_join.shared_views import grid_of, spec_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.policies.base import Budget, Round, Selection

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from serving import REACH, TOPICS, Client, configured, posts, served
 
+from freshkeeper.maintenance.engine.columns.window_slots import TripleSlots
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.expressions import ExpressionEvaluator
-from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
-from freshkeeper.maintenance.engine.window_content import WindowState
+from freshkeeper.maintenance.engine.windows import WindowState
 
 MOVING = TOPICS.replace("RANGE PT2S STEP PT1S", "ELEMENTS 3")
 FILTERED = TOPICS.replace("?topic }", "?topic FILTER(?topic != :rock) }")

@@ -10,7 +10,7 @@ from pyoxigraph import NamedNode, Triple
 from serving import POSTS, E, configured
 
 from freshkeeper import Source, continuous_query, run
-from freshkeeper.maintenance.engine.native.window_slots import ColumnWindowStore
+from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
 from freshkeeper.maintenance.serve.service import QueryService

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget, SharedIncome
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.asynchronous import run_async
 from freshkeeper.maintenance.runtime.build import build

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors
 from freshkeeper.maintenance.streams.timed_lines import TimedLines

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyoxigraph import BlankNode, RdfFormat, Triple, parse
 
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse as parse_query
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.serve.push_formats import as_lines

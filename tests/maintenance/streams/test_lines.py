@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from terms import text_of
 
 from freshkeeper.maintenance.base.times import DISTANT_PAST
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns, columns_of
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.event_order import EventOrder
 from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError

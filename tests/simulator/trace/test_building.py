@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode
 
 from freshkeeper import PatternSet, parse_query
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
 from freshkeeper.maintenance.query.syntax.tree import TriplePattern
 from freshkeeper.maintenance.streams.inputs import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines

@@ -8,7 +8,7 @@ from evaluators import said
 
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.rdf_files import load_graph
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run

@@ -4,12 +4,11 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.engine.native.columns import columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.engine.native.id_rows import IdRows
-from freshkeeper.maintenance.engine.native.json_terms import JsonTerms
-from freshkeeper.maintenance.engine.native.ndjson import JsonAnswers
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import columns_of
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows
+from freshkeeper.maintenance.engine.native.ndjson import JsonAnswers, JsonTerms
+from freshkeeper.maintenance.engine.r2s import FreshnessColumns
 from freshkeeper.maintenance.streams.batch import Batch
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from terms import in_default_graph
 
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
-from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run

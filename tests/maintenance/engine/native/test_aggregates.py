@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import text_of
 
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
 from freshkeeper.maintenance.engine.native.aggregates import AggregateEvaluator
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.plan_head import Aggregate
-from freshkeeper.maintenance.query.aggregation_order import order_aggregates
+from freshkeeper.maintenance.query.row_order import order_aggregates
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 Drawn = list[tuple[int, Literal | NamedNode | None]]

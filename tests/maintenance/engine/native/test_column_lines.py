@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from terms import text_of
 
 from freshkeeper.maintenance.base.nesting import MAX_DEPTH
-from freshkeeper.maintenance.engine.native import dictionary as dictionaries
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.columns import dictionary as dictionaries
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.stored_literals import stored_quads
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

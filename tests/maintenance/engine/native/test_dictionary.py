@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from terms import text_of
 
 from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.columns import dictionary as subject
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import Columns, columns_of
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.native import dictionary as subject
-from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.stored_literals import stored_quads, stored_term
 from freshkeeper.maintenance.streams.batch import Batch
 

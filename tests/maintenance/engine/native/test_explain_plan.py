@@ -4,10 +4,10 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.native.explain_plan import explain_plan, plan_lines
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.explain_plan import explain_plan, plan_lines
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 

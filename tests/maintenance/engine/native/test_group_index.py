@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from freshkeeper.maintenance.engine.native.group_index import GroupIndex
+from freshkeeper.maintenance.engine.columns.group_index import GroupIndex
 
 
 def test_groups_that_are_empty_are_forgotten_and_the_others_are_found() -> None:

@@ -11,8 +11,8 @@ from pyoxigraph import Literal, NamedNode, Triple
 from queries import World
 from terms import in_default_graph
 
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.explain_plan import explain_plan
 from freshkeeper.maintenance.query.parser import parse
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

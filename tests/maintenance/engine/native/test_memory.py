@@ -10,11 +10,11 @@ from pyoxigraph import NamedNode, Triple
 from terms import rows_of, text_of
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.native.service_answers import NativeServiceAnswers
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, PolicyName
+from freshkeeper.maintenance.engine.service_join.service_answers import NativeServiceAnswers
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run

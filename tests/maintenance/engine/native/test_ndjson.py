@@ -12,13 +12,12 @@ from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.engine.columns import dictionary as dictionaries
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.id_rows import IdRows
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.engine.native import dictionary as dictionaries
 from freshkeeper.maintenance.engine.native import ndjson
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.engine.native.id_rows import IdRows
-from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.r2s import FreshnessColumns, Result
 from freshkeeper.maintenance.outputs.formats import NdJson
 from freshkeeper.maintenance.outputs.result_sink import ResultSink
 from freshkeeper.maintenance.query.model import Form, Operator

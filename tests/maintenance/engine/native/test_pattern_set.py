@@ -14,9 +14,9 @@ from terms import rows_of, text_of
 from freshkeeper import FreshkeeperError, PatternSet, continuous_query, parse_query, run
 from freshkeeper.maintenance.base.errors import ConfigError, TimeError
 from freshkeeper.maintenance.engine.automaton.matched_queries import MatchedQueries
-from freshkeeper.maintenance.engine.native import dictionary as dictionaries
-from freshkeeper.maintenance.engine.native.columns import columns_of
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns import dictionary as dictionaries
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import columns_of
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.streams.batch import Batch, Elements

@@ -10,9 +10,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import in_default_graph
 
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
-from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.maintenance.query.model import Query, WindowKind

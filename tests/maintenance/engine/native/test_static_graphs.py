@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
-from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.engine.native.graph_columns import StaticPattern
-from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.graph_columns import StaticPattern
+from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.joins import DeltaJoin
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
@@ -44,7 +44,7 @@ def test_blank_nodes_and_long_files_are_read_too(tmp_path: Path, monkeypatch: py
     found = read(tmp_path, TEXT + "_:n <urn:p> _:n .\n")
     assert len(found) == 4
     assert any(isinstance(triple.subject, BlankNode) and triple.subject == triple.object for triple in found)
-    monkeypatch.setattr("freshkeeper.maintenance.engine.native.static_graphs.CHUNK", 40)
+    monkeypatch.setattr("freshkeeper.maintenance.engine.columns.static_graphs.CHUNK", 40)
     assert read(tmp_path, TEXT) == read(tmp_path, TEXT, "g.ttl")
 
 

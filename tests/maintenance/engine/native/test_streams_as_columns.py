@@ -12,13 +12,11 @@ from pyoxigraph import Triple
 
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.terms import text_of
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import ColumnLines, Columns, as_columns
 from freshkeeper.maintenance.engine.engine import Engine
-from freshkeeper.maintenance.engine.native.column_lines import ColumnLines, as_columns
-from freshkeeper.maintenance.engine.native.columns import Columns
-from freshkeeper.maintenance.engine.native.dictionary import Dictionary
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
-from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse

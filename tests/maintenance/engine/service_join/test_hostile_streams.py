@@ -17,7 +17,7 @@ from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import MAX_DEPTH, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.base.term_text import decode, encode
-from freshkeeper.maintenance.engine.service_join.values import ServiceRows, unskolem
+from freshkeeper.maintenance.engine.service_join.service_rows import ServiceRows, unskolem
 from freshkeeper.maintenance.outputs.formats import writer
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build

@@ -7,10 +7,10 @@ import pytest
 
 from freshkeeper import BudgetRule, Source, run
 from freshkeeper.maintenance.cache.evaluation import Record
-from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
 from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, PolicyName
-from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
+from freshkeeper.maintenance.engine.service_join.service_checks import Missing
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 

@@ -16,7 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Sto
 from freshkeeper import Source, continuous_query, run
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
-from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.runtime.build import build

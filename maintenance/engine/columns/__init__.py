@@ -1,0 +1,1 @@
+"""Terms as ids, and elements, windows, graphs and indexes as columns of them."""
