@@ -161,7 +161,10 @@ class ViewColumns:
             missed = np.zeros(sr.size, bool)
         if self._nameless and missed.any():
             missed &= ~np.isin(sn, list(self._nameless))
-        held = self.manager.view.last_refresh[sr] != NEVER
+        # A response that comes after the evaluation has filled copies of which no rows are read yet.
+        read = sr < self._seen.size
+        held = read.copy()
+        held[read] = self._seen[sr[read]] != NEVER
         edge, copy, pairs = self._rows(sn[held], sr[held])
         ids = np.concatenate([self.edges.rows[:, edge], self.copies.rows[:, copy]])
         owner, made = sn[held][pairs], sr[held][pairs]

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from servers import eventually
+from servers import Documents, eventually
 from serving import REACH, TOPICS, Client, E, configured, posts, served
 
 from freshkeeper.maintenance.query.service_split import SR_EXISTS
@@ -132,3 +132,31 @@ def test_queries_share_a_budget_and_it_outlives_the_service(tmp_path: Path) -> N
 
 def spent(client: Client) -> float:
     return float(sum(view["ledger"]["spent"] for view in client.get("/status").json()["views"]))
+
+
+def test_audits_of_documents_that_answer_after_an_evaluation_do_not_stop_it(tmp_path: Path) -> None:
+    """Responses to audits fill copies between the evaluation and its answers: those count from the next one on."""
+    users = {f"/users/u{n}": {"stats": {"followers": n}} for n in range(40)}
+    topics = {f"/topics/t{n}": {"users": [{"id": f"u{n + k}"} for k in range(5)]} for n in range(30)}
+    site = Documents({**users, **topics})
+    of_user = {f"{E}followers": {"path": "stats.followers"}}
+    of_topic = {f"{E}discussedBy": {"path": "users.id", "iri": f"{E}user/{{id}}"}}
+    resources = [
+        {"subject": f"{E}user/{{id}}", "url": f"{site.url}/users/{{id}}", "predicates": of_user},
+        {
+            "subject": f"{E}topic/{{id}}",
+            "url": f"{site.url}/topics/{{id}}",
+            "predicates": {f"{E}discussedBy": of_topic},
+        },
+    ]
+    blog = {"resources": resources, "volatile": [f"{E}followers"], "retries": 0}
+    try:
+        with served(configured(tmp_path, sources={f"{E}blog": blog}, audit=0.3, budget=3)) as client:
+            client.register("reach", REACH)
+            for t in range(40):
+                client.push("".join(posts(500 + 1000 * t, topic=f"topic/t{(3 * t + n) % 30}") for n in range(4)))
+                assert eventually(lambda t=t: client.answered("reach") == 1000 * t or t == 0)  # type: ignore[misc]
+            assert client.get("/queries/reach").json()["state"] == "running"
+            assert client.get("/audits").json()["audits"]
+    finally:
+        site.stop()
