@@ -139,15 +139,11 @@ def test_audits_of_documents_that_answer_after_an_evaluation_do_not_stop_it(tmp_
     users = {f"/users/u{n}": {"stats": {"followers": n}} for n in range(40)}
     topics = {f"/topics/t{n}": {"users": [{"id": f"u{n + k}"} for k in range(5)]} for n in range(30)}
     site = Documents({**users, **topics})
-    of_user = {f"{E}followers": {"path": "stats.followers"}}
+    of_user = {f"{E}followers": "stats.followers"}
     of_topic = {f"{E}discussedBy": {"path": "users.id", "iri": f"{E}user/{{id}}"}}
     resources = [
         {"subject": f"{E}user/{{id}}", "url": f"{site.url}/users/{{id}}", "predicates": of_user},
-        {
-            "subject": f"{E}topic/{{id}}",
-            "url": f"{site.url}/topics/{{id}}",
-            "predicates": {f"{E}discussedBy": of_topic},
-        },
+        {"subject": f"{E}topic/{{id}}", "url": f"{site.url}/topics/{{id}}", "predicates": of_topic},
     ]
     blog = {"resources": resources, "volatile": [f"{E}followers"], "retries": 0}
     try:
