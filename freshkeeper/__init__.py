@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, load_source
     from freshkeeper.maintenance.sources.sparql_lookup import SparqlLookup
     from freshkeeper.maintenance.spark.enrich import enrich
-    from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
+    from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Results, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
     from freshkeeper.policies.contract import check_contract
     from freshkeeper.policies.ranked import Ranked
@@ -103,6 +103,7 @@ __all__ = [
     "RecordedChanges",
     "RedisLookup",
     "Remote",
+    "Results",
     "RetryAfter",
     "Round",
     "Row",

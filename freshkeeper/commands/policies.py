@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import MISSING
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from freshkeeper.commands.command_line import Argument, Option
@@ -13,21 +14,29 @@ if TYPE_CHECKING:
 
 
 def policies(
-    name: Annotated[str, Argument(help="show this policy alone: its settings and what it does")] = "",
+    name: Annotated[str, Argument(help="show this policy alone; or new, to write a package")] = "",
+    new_name: Annotated[str, Argument(metavar="[NEW_NAME]", help="new: the name of the policy to write")] = "",
     check: Annotated[
         str, Option(metavar="NAME", help="run the contract on a policy: a name or module:Class, with settings")
     ] = "",
+    out: Annotated[Path | None, Option(help="new: the directory of the package; default: its name")] = None,
     as_json: Annotated[bool, Option("--json", help="print the list as JSON")] = False,
 ) -> None:
-    """List the policies, plug-ins included, show one of them, or check one against the contract.
+    """List the policies, plug-ins included, show one of them, check one against the contract, or write a new one.
 
-    Examples: `freshkeeper policies plan`, `freshkeeper policies --check "mine:Newest(patience=2)"`
+    Examples: `freshkeeper policies plan`, `freshkeeper policies --check "mine:Newest(patience=2)"`,
+    `freshkeeper policies new bandit`
     """
     from freshkeeper.policies import registry
 
     if check:
         _check(check)
         return
+    if name == "new":
+        _write(new_name, out)
+        return
+    if new_name or out is not None:
+        raise ConfigError("a second name and --out are for a new policy: freshkeeper policies new NAME")
     if name:
         _show(registry.find(registry.parse(name)[0]), name, as_json)
         return
@@ -58,6 +67,17 @@ def _described(name: str, found: Any) -> dict[str, Any]:
         "settings": ", ".join(map(str, settings_of(found))),
         "about": about,
     }
+
+
+def _write(name: str, out: Path | None) -> None:
+    from freshkeeper.policies.plug_in_template import write_package
+
+    if not name:
+        raise ConfigError("name the policy to write: freshkeeper policies new NAME")
+    directory = out or Path(name)
+    for path in write_package(name, directory):
+        say(f"  {path}")
+    say(f"Next: cd {directory} && pip install -e '.[test]' && pytest")
 
 
 def _show(found: "type[Policy]", name: str, as_json: bool) -> None:
