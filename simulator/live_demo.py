@@ -6,7 +6,6 @@ It begins two minutes ago, so that there is something to see at once, and is ove
 
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -14,6 +13,9 @@ from pathlib import Path
 from threading import Event, Thread
 
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import bound_to, serve
 from freshkeeper.simulator.demo import BASE, BLOG, POSTS, SECONDS
@@ -24,6 +26,7 @@ LAPS = 32
 PORT = 8642
 EVERY = 0.25
 """Seconds between two requests."""
+PUSH_TIMEOUT_S = 10
 FRONT = f"PREFIX : <{BASE}>\nREGISTER RSTREAM <{{name}}> AS\n"
 JOINED = """SELECT ?post ?topic ?user ?followers
 FROM NAMED WINDOW :recent ON :posts [RANGE {range} STEP PT1S]
@@ -124,6 +127,7 @@ def show_live(demonstration: Path, seconds: float, tell: Callable[[str], None]) 
 def _feed(scene: LiveScene, config: ServeConfig, seconds: float, over: Event) -> None:
     """Push lines when they are due, and stop the service at the end."""
     address = f"http://127.0.0.1:{config.listen}/streams/{POSTS}"
+    pool = ConnectionPool(proxies={})
     posts, until = scene.posts(), time.monotonic() + seconds
     ahead = next(posts)
     while not over.is_set() and time.monotonic() < until:
@@ -131,21 +135,22 @@ def _feed(scene: LiveScene, config: ServeConfig, seconds: float, over: Event) ->
         while ahead[0] <= now:
             due.append(ahead[1])
             ahead = next(posts)
-        while due and not over.is_set() and not _pushed(address, "".join(due)):
+        while due and not over.is_set() and not _pushed(pool, address, "".join(due)):
             over.wait(EVERY)
         over.wait(EVERY)
+    pool.close()
     if not over.is_set():
         signal.raise_signal(signal.SIGINT)
 
 
-def _pushed(address: str, lines: str) -> bool:
-    """Push lines; return False if the service does not listen yet."""
-    request = urllib.request.Request(address, lines.encode(), {"Content-Type": "application/n-quads"})
+def _pushed(pool: ConnectionPool, address: str, lines: str) -> bool:
+    """Push lines; return False if the service does not take them yet."""
+    call = Call("POST", address, {"Content-Type": "application/n-quads"}, lines.encode())
     try:
-        with urllib.request.urlopen(request, timeout=10):
-            return True
-    except OSError:
+        response = pool.exchange(call, Deadline(time.monotonic() + PUSH_TIMEOUT_S))
+    except FetchError:
         return False
+    return response.status < 400
 
 
 def _port() -> int:

@@ -99,9 +99,12 @@ class AnnotatedQuery:
         dynamic, mixed = set[NamedNode](), set[NamedNode]()
         for predicate in sorted(named, key=str):
             told = [source.annotates(predicate, reader) for source, reader in pairs]
-            timed, plain = any(each[0] for each in told), any(each[1] for each in told)
-            dynamic |= {predicate} if timed or not plain else set()
-            mixed |= {predicate} if timed == plain else set()
+            timed = any(has_times for has_times, _ in told)
+            plain = any(has_none for _, has_none in told)
+            if timed or not plain:
+                dynamic.add(predicate)
+            if timed == plain:
+                mixed.add(predicate)
         return PredicateSplit(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
 
     def evaluate(self, parts: PredicateSplit) -> CurrentAnswers:

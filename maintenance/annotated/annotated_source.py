@@ -67,7 +67,7 @@ class AnnotatedSource:
     def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "StaticFragments":
         """Return a reader of the current fragments that fetches fragments of `static` predicates only once."""
         plain = self.requests.reader(self.client, pay)
-        given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
+        given = (plain.start, plain.fetch_page, plain.counts, plain.most, plain.allowed)
         known = self._static if self.keep else {}
         unchanging = static if self.keep else frozenset[NamedNode]()
         return StaticFragments(*given, holding=self.holding, cached=known, static=unchanging, ended=self._ended)

@@ -40,8 +40,9 @@ class GrowingFile(io.FileIO):
 
     def read1(self, size: int = -1, /) -> bytes:
         """Return available bytes, and wait until there are some."""
-        while not (found := super().read(size)) and self._wait():
-            pass
+        found = super().read(size)
+        while not found and self._wait():
+            found = super().read(size)
         return found
 
 

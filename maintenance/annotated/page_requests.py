@@ -40,10 +40,10 @@ class PageRequests:
         """Return a reader whose requests all pass through here; `pay` returns False if the budget is spent."""
         plain = client.reader(0, Deadline())
 
-        def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
+        def fetch_page(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
             return self._page(client, url, pattern, pay)
 
-        return FragmentReader(plain.start, ask, plain.counts, plain.most, plain.allowed)
+        return FragmentReader(plain.start, fetch_page, plain.counts, plain.most, plain.allowed)
 
     def _page(
         self, client: FragmentsOverHttp, url: str, pattern: QuadPattern | None, pay: Callable[[float], bool]

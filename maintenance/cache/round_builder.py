@@ -58,7 +58,7 @@ class RoundBuilder:
             demand=self._with_misses(graph.demand(self.horizon, active), srs),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
-            cost=self._costs(srs, price.each, price.each if of_misses is None else of_misses.each),
+            cost=self._costs(srs, price.key_price, price.key_price if of_misses is None else of_misses.key_price),
             last_refresh=last_refresh,
             build=lambda: graph.structure(self.horizon, active),
             expected_arrivals=self._with_misses(graph.arrivals(srs), srs) if expects else None,

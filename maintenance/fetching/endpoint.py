@@ -48,8 +48,8 @@ class Price:
             raise ConfigError(f"an answer takes at least 1 request, so pages cannot be {self.pages}")
 
     @property
-    def each(self) -> float:
-        """Return the price of a key in a full request."""
+    def key_price(self) -> float:
+        """The price of a key in a full request."""
         return self.pages * self.per_request / self.batch + self.per_key
 
     def of(self, keys: int) -> float:

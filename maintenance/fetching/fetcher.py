@@ -116,10 +116,7 @@ def planned_cost(fetcher: Fetcher, order: Order) -> float:
 
 def failed_delivery(fetcher: Fetcher, order: Order, error: str) -> Delivery:
     """Return the delivery of an order that failed as a whole; it is paid as far as the allowance goes."""
-    return Delivery(
-        [Copy(error=error) for _ in order.keys],
-        [Expanded(error=error) for _ in order.sns],
-        min(planned_cost(fetcher, order), order.allowance),
-        0,
-        edges=[Copy(error=error) for _ in order.edges],
-    )
+    copy = Copy(error=error)
+    cost = min(planned_cost(fetcher, order), order.allowance)
+    expanded = [Expanded(error=error)] * len(order.sns)
+    return Delivery([copy] * len(order.keys), expanded, cost, 0, edges=[copy] * len(order.edges))

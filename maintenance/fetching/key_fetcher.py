@@ -92,12 +92,12 @@ class KeyFetcher(Generic[S]):
         """Return the cost units of full requests that the source takes now."""
         units = requests = self.executor.capacity()
         if requests < math.inf:
-            units = requests // self.price.pages * self.price.batch * self.price.each
+            units = requests // self.price.pages * self.price.batch * self.price.key_price
         return units if self.room is None else min(units, float(self.room(now)))
 
     def reserve_capacity(self, cost: float) -> None:
         """Keep room for an order of at most this cost: until it comes, other fetchers of the source find less."""
-        full = self.price.batch * self.price.each
+        full = self.price.batch * self.price.key_price
         if full > 0:
             self._reserved = math.ceil(cost / full) * self.price.pages
             self.executor.reserve(self._reserved)
@@ -164,14 +164,10 @@ class KeyFetcher(Generic[S]):
             if not requests or bill.affordable_tries(requests) < 1 or self.clock() >= until:
                 break
         self.requests += bill.requests
-        return Delivery(
-            cast("list[Copy]", [outcomes[Kind.COPY, key] for key in order.keys]),
-            cast("list[Expanded]", [outcomes[Kind.MISS, key] for key in order.sns]),
-            bill.spent,
-            bill.requests,
-            late,
-            sent=[bill.shares.get(entry, 0.0) for entry in wanted],
-        )
+        copies = cast("list[Copy]", [outcomes[Kind.COPY, key] for key in order.keys])
+        expanded = cast("list[Expanded]", [outcomes[Kind.MISS, key] for key in order.sns])
+        shares = [bill.shares.get(entry, 0.0) for entry in wanted]
+        return Delivery(copies, expanded, bill.spent, bill.requests, late, sent=shares)
 
     def plan(self, wanted: Sequence[EntryId], now: int, outcomes: dict[EntryId, Outcome]) -> list[FetchRequest]:
         """Return the requests for these keys.

@@ -190,7 +190,7 @@ class QueryBuilder:
         has_plan = self._has_plan(query)
         if one.settings is None or not query.services:
             return partial(create, answering=LocalQuery(query, dataset, ordered_aggregation=has_plan))
-        services = QueryServices(one, one.settings, contents, self.start, self.views, dataset).planned()
+        services = QueryServices(one, one.settings, contents, self.start, views=self.views, dataset=dataset).planned()
 
         def joined() -> ContinuousQuery:
             solvers = [make_solver() for make_solver in services]

@@ -77,11 +77,19 @@ def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bo
 
 def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -> Validity:
     """Return the time since the last value came or went, until the next one does; unknown if any is unknown."""
-    begun, ends = [spans[n][0] for n in kept], [spans[n][1] for n in kept]
-    others = [span for n, span in enumerate(spans) if n not in kept]
-    since = UNKNOWN if UNKNOWN in begun else max([*begun, *(end for _, end in others if end <= now)], default=UNKNOWN)
-    coming = [begin for begin, _ in others if begin > now]
-    until = UNKNOWN if DISTANT_FUTURE in ends else min([*ends, *coming], default=UNKNOWN)
+    begins = [spans[n][0] for n in kept]
+    ends = [spans[n][1] for n in kept]
+    since_known, until_known = UNKNOWN not in begins, DISTANT_FUTURE not in ends
+    for n, (begin, end) in enumerate(spans):
+        if n not in kept and end <= now:
+            begins.append(end)
+        if n not in kept and begin > now:
+            ends.append(begin)
+    since = until = UNKNOWN
+    if since_known:
+        since = max(begins, default=UNKNOWN)
+    if until_known:
+        until = min(ends, default=UNKNOWN)
     return Validity(since, until)
 
 

@@ -24,7 +24,8 @@ LONGEST = 1 << 20
 def check_json(text: bytes, max_bytes: int) -> None:
     """FetchError where JSON is nested too deep or holds too much."""
     marks = marks_of(text)
-    if (items := items_of(marks)) > (most := max_bytes // BYTES_PER_ITEM):
+    items, most = items_of(marks), max_bytes // BYTES_PER_ITEM
+    if items > most:
         raise FetchError(
             f"too large: the answer holds {items} values; the source's max_size allows {most}", refused=True
         )

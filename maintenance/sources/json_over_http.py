@@ -46,21 +46,23 @@ class JsonOverHttp:
             raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
         reading = _Reading(self, now, deadline)
         reading.read(term for key in query.keys for term in key)
-        rows = reading.ask(query.text)
-        if query.expands and not rows and (linked := reading.linked()):
+        rows = reading.solutions(query.text)
+        linked = reading.linked() if query.expands and not rows else []
+        if linked:
             try:
                 reading.read(linked)
             except NotSentError:
                 more = f"{len(linked)} documents more to find its edges"
                 raise NotSentError(f"not sent: it takes {more}, and budget or limits do not allow them now") from None
-            rows = reading.ask(query.text)
-        alone = reading.validities[0] if len(reading.validities) == 1 else None
-        expires = [each.expires for each in reading.validities]
+            rows = reading.solutions(query.text)
+        modified = UNKNOWN
+        if len(reading.validities) == 1:
+            modified = reading.validities[0].modified
         return Solutions(
             rows,
-            modified=alone.modified if alone else UNKNOWN,
-            expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
-            known=frozenset(reading.known) if query.expands else None,
+            modified=modified,
+            expires=min((each.expires for each in reading.validities), default=UNKNOWN),  # unknown is the least
+            resources_read=frozenset(reading.resources) if query.expands else None,
         )
 
     def close(self) -> None:
@@ -87,14 +89,14 @@ class _Reading:
     now: int
     deadline: Deadline
     store: Store = field(default_factory=Store)
-    known: set[Term] = field(default_factory=set)
+    resources: set[Term] = field(default_factory=set)
     validities: list[Validity] = field(default_factory=list)
 
     def read(self, terms: Iterable[Term | None]) -> None:
         """Fetch the documents about these terms that are not there yet."""
         for term in terms:
             place = self.source.address(term)
-            if place is None or term in self.known or not isinstance(term, NamedNode):
+            if place is None or term in self.resources or not isinstance(term, NamedNode):
                 continue
             resource, url = place
             answer = self.source.get(url, self.deadline)
@@ -103,14 +105,14 @@ class _Reading:
                 self.store.extend(_triples(resource, term, _document(answer, self.source.pool.max_bytes)))
             if self.source.dated:
                 self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
-            self.known.add(term)
+            self.resources.add(term)
 
     def linked(self) -> list[NamedNode]:
         """Return the links of the documents that have documents of their own."""
         found = dict.fromkeys(quad.object for quad in self.store if isinstance(quad.object, NamedNode))
-        return [term for term in found if term not in self.known and self.source.address(term)]
+        return [term for term in found if term not in self.resources and self.source.address(term)]
 
-    def ask(self, query: str) -> list[Bound]:
+    def solutions(self, query: str) -> list[Bound]:
         """Return the solutions of a query over the documents."""
         try:
             return bounded(lambda: self.store.query(rewrite_for_pyoxigraph(query)), self.source.pool.max_bytes)

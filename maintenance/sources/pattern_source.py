@@ -132,8 +132,8 @@ class PatternSource:
             edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
         self.edges[sn] = edges
         copies: dict[Key, Copy] = {key: self._copy(values.get(key, ()), found, now) for key in edges}
-        if found.known is not None:
-            copies |= {key: UNREAD for key in edges if key not in values and not found.known.intersection(key)}
+        if found.resources_read is not None:
+            copies |= {key: UNREAD for key in edges if key not in values and not found.resources_read.intersection(key)}
         return Expanded(copies)
 
     def _copy(self, rows: Sequence[Bound], found: Solutions, now: int) -> Copy:
@@ -157,9 +157,15 @@ def _problem(terms: Iterable[Term | None]) -> str | None:
     for term in terms:
         if isinstance(term, BlankNode):
             return f"not sent: {term} is a blank node: it means nothing to another source, and cannot be a key"
-        if isinstance(term, Triple) and (problem := _problem((term.subject, term.predicate, term.object))):
-            return problem
-        iri = term.value if isinstance(term, NamedNode) else term.datatype.value if isinstance(term, Literal) else ""
+        iri = ""
+        if isinstance(term, Triple):
+            problem = _problem((term.subject, term.predicate, term.object))
+            if problem:
+                return problem
+        elif isinstance(term, NamedNode):
+            iri = term.value
+        elif isinstance(term, Literal):
+            iri = term.datatype.value
         if NO_IRI.search(iri):
             return f"not sent: {iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
     return None

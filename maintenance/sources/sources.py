@@ -156,16 +156,16 @@ def load_source(written: str) -> Source:
 
 def source_of(config: SourceConfig) -> Source:
     """Make a source that is ready for use; its threads and connections start with the first request."""
-    known: Callable[[], ChangeModel] = Survival if config.survival else Published
+    model: Callable[[], ChangeModel] = Survival if config.survival else Published
     return Source(
         _transport(config),
         tuple(config.volatile),
         Price(config.per_request, config.per_key, config.batch),
-        known if config.knowledge == "published" else None,
-        ValidityAnnotations(config.modified, config.annotations),
-        config.unchanging,
-        config.kind == "resources",
-        config.kind == "fragments",
+        model=model if config.knowledge == "published" else None,
+        validity=ValidityAnnotations(config.modified, config.annotations),
+        static=config.unchanging,
+        documents=config.kind == "resources",
+        pages=config.kind == "fragments",
     )
 
 
@@ -191,8 +191,14 @@ def _transport(config: SourceConfig) -> Transport:
 
 def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOverHttp:
     """Return the client of a source of fragments."""
-    pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
-    return FragmentsOverHttp(config.fragments or "", credentials, pool, dated, frozenset(config.hosts), config.reuse)
+    return FragmentsOverHttp(
+        config.fragments or "",
+        credentials,
+        ConnectionPool(config.max_size),
+        dated=config.knowledge == "published",
+        hosts=frozenset(config.hosts),
+        cached=config.reuse,
+    )
 
 
 def limiter_of(config: SourceConfig) -> RateLimiter:

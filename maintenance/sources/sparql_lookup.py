@@ -41,7 +41,7 @@ class SparqlLookup:
         """Return the solutions of these keys."""
         terms = {str(NamedNode(str(key))): key for key in keys}
         text = self.query.replace(HOLE, f"{{ {' '.join(terms)} }}")
-        reply = run_until_complete(self._source.transport.ask(text, now=0, allowance=1))
+        reply = run_until_complete(self._source.transport.query(text, now=0, allowance=1))
         if reply.error is not None:
             raise EndpointError(reply.error)
         found: dict[Any, Any] = {}

@@ -45,8 +45,8 @@ class Solutions:
     rows: Sequence[Bound] = ()
     modified: int = UNKNOWN
     expires: int = UNKNOWN
-    known: frozenset[Term] | None = None
-    """the resources that were read, where the source gives one at a time; None: all that there are"""
+    resources_read: frozenset[Term] | None = None
+    """of a source that gives one resource at a time; None: all that there are"""
 
 
 class GraphService(Protocol):
@@ -116,8 +116,8 @@ class Transport:
         """Return what the source said that cannot be right."""
         return self.service.warnings() if isinstance(self.service, ReportsWarnings) else []
 
-    def ask(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Pending[Copy]:
-        """Ask a query without keys: the rows are the value of the copy."""
+    def query(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Pending[Copy]:
+        """Send a query without keys: the rows are the value of the copy."""
         fetcher = KeyFetcher(WholeQuery(self.service, text), executor=self.executor, within=within)
         delivery = yield from fetcher.carry_out(Order(now, [()], allowance=allowance))
         return delivery.copies[0]

@@ -108,4 +108,4 @@ def paced_fetcher(remote: SimulatedRemote, pace: RequestPace) -> KeyFetcher[Func
     """Return a fetcher that sends a request for each key, as fast as the pace allows."""
     price = remote.price
     source = FunctionSource(remote.fetch, remote.expand)
-    return KeyFetcher(source, price, room=lambda now: pace.room(now) * price.each)
+    return KeyFetcher(source, price, room=lambda now: pace.room(now) * price.key_price)

@@ -74,7 +74,7 @@ def reader_of(
 ) -> FragmentReader:
     """A reader that asks a server without a network, and lists what it asks for."""
 
-    def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
+    def fetch_page(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         if asked is not None:
@@ -83,4 +83,4 @@ def reader_of(
         assert response.status == "200 OK", response.body
         return read_page(response.body, media, url, pattern), Validity()
 
-    return FragmentReader("http://here/data", ask, FragmentCounts(), 1_000_000)
+    return FragmentReader("http://here/data", fetch_page, FragmentCounts(), 1_000_000)

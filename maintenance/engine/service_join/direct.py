@@ -186,7 +186,7 @@ class UnsplitService:
         inlined = yield from self._inlined(now)
         query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {inlined} }}"
         if name in self.transports:
-            found = yield from self.transports[name].ask(query, now, self.within)
+            found = yield from self.transports[name].query(query, now, self.within)
             if found.error is None:
                 rows = cast("Sequence[Bound]", found.value)
                 return [tuple(row.get(each) for each in names) for row in rows]

@@ -121,7 +121,7 @@ class Connection(http.client.HTTPConnection):
         if response.status != 200:
             raise OSError(f"{response.status} {response.reason}")
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Return the seconds that are left; None is no limit."""
         left = self.until - self.clock()
         if left <= 0:
@@ -149,7 +149,7 @@ class _Timed:
 
     def limit(self) -> None:
         """Limit the next call to the time that is left."""
-        self.inner.settimeout(self.owner.left())
+        self.inner.settimeout(self.owner.seconds_left())
 
     def sendall(self, data: Any) -> None:
         """Send all data: it is paid, so it goes out even if time was up just now."""

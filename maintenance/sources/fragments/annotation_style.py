@@ -265,10 +265,10 @@ def _statements(quads: list[Quad]) -> _AnnotatedTriples:
         if quad.predicate in (SUBJECT, PREDICATE, OBJECT):
             said.setdefault(quad.subject, {})[quad.predicate] = quad
     for mark, of in said.items():
-        if len(of) == 3 and isinstance(predicate := of[PREDICATE].object, NamedNode):
-            subject, value = of[SUBJECT].object, of[OBJECT].object
-            if not isinstance(subject, Literal | Triple):
-                yield mark, Triple(subject, predicate, value)
+        if len(of) == 3:
+            subject, predicate = of[SUBJECT].object, of[PREDICATE].object
+            if isinstance(predicate, NamedNode) and not isinstance(subject, Literal | Triple):
+                yield mark, Triple(subject, predicate, of[OBJECT].object)
 
 
 def ended_annotations(quads: Iterable[Quad], style: AnnotationStyle, at: int) -> dict[PatternTerm, list[Quad]]:
@@ -281,7 +281,7 @@ def ended_annotations(quads: Iterable[Quad], style: AnnotationStyle, at: int) ->
         return {}
     every = list(quads)
     spans, _ = _spans(every)
-    over = {mark for mark, each in spans.items() if all(until <= at for _, until in each)}
+    over = {mark for mark, intervals in spans.items() if max(until for _, until in intervals) <= at}
     over |= {quad.object for quad in every if quad.predicate == INTERVAL and quad.subject in over}
     found: dict[PatternTerm, list[Quad]] = {}
     for quad in every:

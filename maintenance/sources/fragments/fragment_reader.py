@@ -52,7 +52,7 @@ class FragmentCounts:
             self._counts.popitem(last=False)
 
 
-class AskPage(Protocol):
+class FetchPage(Protocol):
     """Returns a page, by a request or from the cache, and until when it is valid."""
 
     def __call__(self, url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
@@ -64,7 +64,7 @@ class FragmentReader:
     """Reads fragments for one request."""
 
     start: str
-    ask: AskPage
+    fetch_page: FetchPage
     counts: FragmentCounts
     most: int
     """the maximum number of triples per request"""
@@ -148,7 +148,7 @@ class FragmentReader:
         if url in self._pages:
             return self._pages[url]
         self._check_host(url)
-        page, validity = self.ask(url, pattern)
+        page, validity = self.fetch_page(url, pattern)
         self.validities.append(validity)
         self.read += len(page.quads)
         if self.read > self.most:

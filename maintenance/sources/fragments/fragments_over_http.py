@@ -68,11 +68,11 @@ class FragmentsOverHttp:
     def reader(self, now: int, deadline: Deadline) -> FragmentReader:
         """Return a reader of fragments for one request."""
 
-        def ask(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
+        def fetch_page(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
             return self.page(url, pattern, now, deadline)
 
         most = max(1_000, self.pool.max_bytes // (BYTES_PER_QUAD // 4))
-        return FragmentReader(self.url, ask, self.counts, most, self.hosts)
+        return FragmentReader(self.url, fetch_page, self.counts, most, self.hosts)
 
     def page(
         self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline

@@ -101,7 +101,7 @@ class OnSpark(OnDriver):
         shards = None, (None,) * len(self.shape.on)
         own = [part.part(np.array([key not in shards for key in part.names], bool)[part.codes]) for part in arrivals]
         decision = manager.decide(self.plan.window.instant(k), *self.slots(own))
-        each = price.each or choose.SLACK**2  # what costs nothing is all asked for
+        each = price.key_price or choose.SLACK**2  # what costs nothing is all asked for
         most, self.since = int((decision.budget.available + choose.SLACK) // each), self.since or k
         with atomic_file(self.plan.path("log", k, "asked"), durable=True) as file:
             file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
@@ -177,7 +177,7 @@ class OnSpark(OnDriver):
         slots = np.concatenate([decision.srs, manager.view.hold(sr, value, numbers(rows, "refreshed_ms"))])
         scores = np.concatenate([manager.runner.score(decision.round), rows["score"].to_numpy()])
         ties = np.concatenate([manager.rng.random(decision.srs.size), rows["tie"].to_numpy()])
-        cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
+        cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.key_price)])
         backoff = {key for kind, key in self.source.keys_in_backoff() if kind is Kind.COPY}
         if backoff:
             # As in rounds of the driver: what the source would not be asked for costs more than there is.

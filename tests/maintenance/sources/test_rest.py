@@ -203,7 +203,7 @@ def test_an_id_that_is_a_step_in_a_path_is_no_document(identity: str, site: Call
 
 def test_a_pattern_without_keys_cannot_be_asked_of_documents(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
-    reply = run_until_complete(blog.endpoint.source.transport.ask("SELECT * { ?s ?p ?o }", 0))
+    reply = run_until_complete(blog.endpoint.source.transport.query("SELECT * { ?s ?p ?o }", 0))
     assert "documents are asked for by key" in str(reply.error)
 
 
