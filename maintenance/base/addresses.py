@@ -30,7 +30,9 @@ def mask_secrets_in(value: object) -> object:
         return {mask_secrets_in(key): mask_secrets_in(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [mask_secrets_in(each) for each in value]
-    return mask_secrets(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return mask_secrets(value)
+    return value
 
 
 def secrets_in(address: str) -> set[str]:

@@ -38,7 +38,7 @@ class Credentials:
     def from_headers(cls, variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> "Credentials":
         """Read headers such as X-API-Key, each from its environment variable."""
         headers = {name: _read(variable, environment) for name, variable in variables.items()}
-        parts = (part for value in headers.values() for part in (value, value.split()[-1] if value.strip() else ""))
+        parts = [*headers.values(), *(value.split()[-1] for value in headers.values() if value.strip())]
         return cls(headers, frozenset().union(*map(_forms, parts)))
 
     def joined(self, other: "Credentials") -> "Credentials":

@@ -44,7 +44,9 @@ def to_ms(written: str) -> int:
 
 def as_ms(written: object) -> object:
     """Read a duration of a config: text becomes milliseconds, a number stays."""
-    return to_ms(written) if isinstance(written, str) else written
+    if isinstance(written, str):
+        return to_ms(written)
+    return written
 
 
 def to_delay(written: str) -> int:
@@ -62,7 +64,9 @@ def to_delay(written: str) -> int:
 def duration(name: str, written: int | str, read: Callable[[str], int] = to_ms) -> int:
     """Read the duration of a parameter (a number is milliseconds); raise ConfigError with its name."""
     try:
-        return read(written) if isinstance(written, str) else written
+        if isinstance(written, str):
+            return read(written)
+        return written
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
 

@@ -129,7 +129,9 @@ def nearest(name: str, known: list[str]) -> str:
     from difflib import get_close_matches  # few programs make a mistake, and it takes a while
 
     match = get_close_matches(name, known, n=1)
-    return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"
+    if match:
+        return f"did you mean {match[0]!r}?"
+    return f"there are: {', '.join(sorted(known))}"
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:

@@ -10,7 +10,9 @@ from freshkeeper.maintenance.base.durations import as_ms, to_delay
 
 def read_delay(value: object) -> object:
     """Return a delay in milliseconds if it is text, any other value unchanged."""
-    return to_delay(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return to_delay(value)
+    return value
 
 
 def split_iris(value: str | list[str]) -> list[str]:

@@ -104,9 +104,14 @@ def readable(path: Path, kind: RdfFormat | None) -> bytes:
 
 def checked(text: bytes, kind: RdfFormat | None) -> bytes:
     """Return a text of RDF; raise SyntaxError if it is nested too deep for a parser."""
+    depth = 0
     if kind == RdfFormat.RDF_XML:
         check_xml(text)
-    elif (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > MAX_DEPTH:
+    elif kind == RdfFormat.JSON_LD:
+        depth = depth_of(marks_of(text))
+    else:
+        depth = depth_of_triples(text)
+    if depth > MAX_DEPTH:
         raise SyntaxError(TOO_DEEP)
     return text
 

@@ -49,7 +49,9 @@ def tagged(value: object, inner: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):  # members of a StrEnum too
         return {"text": str(value)}
     known = ENCODERS.get(type(value))
-    return None if known is None else {known[0]: known[1](value)}
+    if known is None:
+        return None
+    return {known[0]: known[1](value)}
 
 
 def _of_numpy(value: Any, inner: Callable[[Any], Any]) -> Any:
@@ -69,7 +71,9 @@ def parts(value: Mapping[str, Any]) -> list[Any]:
         if tag in value:
             held: list[Any] = value[tag]
             return held
-    return [value["objects"][1]] if "objects" in value else []
+    if "objects" in value:
+        return [value["objects"][1]]
+    return []
 
 
 def untagged(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> Any:
@@ -81,7 +85,9 @@ def untagged(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> Any:
         return {inner(key): inner(part) for key, part in held}
     if tag in ("set", "frozenset"):
         found = map(inner, held)
-        return set(found) if tag == "set" else frozenset(found)
+        if tag == "set":
+            return set(found)
+        return frozenset(found)
     if tag in ("numpy", "objects"):
         return _numpy_value(tag, held, inner)
     return DECODERS[tag](held)
@@ -97,4 +103,6 @@ def _numpy_value(tag: str, held: list[Any], inner: Callable[[Any], Any]) -> Any:
         return objects.reshape(shape)
     kind, shape, data = held
     array = np.frombuffer(base64.b64decode(data), kind).reshape(shape)
-    return array.copy() if shape else array[()]
+    if shape:
+        return array.copy()
+    return array[()]

@@ -31,4 +31,6 @@ def _load(path: Path, named: bool) -> list[Quad]:
         raise InputError(f"{path}, line {error.lineno or 1}: {error.msg}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return quads if named else [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
+    if named:
+        return quads
+    return [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]

@@ -31,7 +31,9 @@ def kind_of(keys: Collection[str]) -> str:
         return "run"
     if "trains" in keys:
         return "following"
-    return "source" if {*SOURCES} & {*keys} else "experiment"
+    if {*SOURCES} & {*keys}:
+        return "source"
+    return "experiment"
 
 
 def config_title(name: str) -> tuple[str, str]:
@@ -47,4 +49,6 @@ def file_or_config(path: Path) -> Path:
     name = str(path)
     if path.exists() or name not in config_names():
         return path
-    return config_file(name) if config_title(name)[0] in ("experiment", "following") else path
+    if config_title(name)[0] in ("experiment", "following"):
+        return config_file(name)
+    return path

@@ -27,12 +27,16 @@ class Estimate:
     @property
     def low(self) -> float:
         """The lower end of the interval; the mean itself where there is no interval."""
-        return self.mean if isnan(self.half) else self.mean - self.half
+        if isnan(self.half):
+            return self.mean
+        return self.mean - self.half
 
     @property
     def high(self) -> float:
         """The upper end of the interval; the mean itself where there is no interval."""
-        return self.mean if isnan(self.half) else self.mean + self.half
+        if isnan(self.half):
+            return self.mean
+        return self.mean + self.half
 
     @property
     def sure(self) -> bool:

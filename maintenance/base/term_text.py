@@ -40,12 +40,16 @@ def decode(texts: Iterable[str]) -> list[Any]:
 
 def key_as_text(key: object) -> str:
     """Return a key as the journal has it: the terms of a tuple are separated by spaces."""
-    return " ".join(map(_as_text, key)) if isinstance(key, tuple) else _as_text(key)
+    if isinstance(key, tuple):
+        return " ".join(map(_as_text, key))
+    return _as_text(key)
 
 
 def _as_text(part: object) -> str:
     """Write a term as N-Triples does; the library prints a triple term without its brackets."""
-    return f"<<( {part} )>>" if type(part).__name__ == "Triple" else str(part)
+    if type(part).__name__ == "Triple":
+        return f"<<( {part} )>>"
+    return str(part)
 
 
 def _plain(value: object) -> Json:

@@ -7,7 +7,9 @@ XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 def text_of(term: object) -> str:
     """Write a term as SPARQL and N-Triples do; the library prints a triple term without its brackets."""
-    return f"<<( {term} )>>" if isinstance(term, Triple) else str(term)
+    if isinstance(term, Triple):
+        return f"<<( {term} )>>"
+    return str(term)
 
 
 def term_json(term: NamedNode | BlankNode | Literal | Triple) -> dict[str, object]:

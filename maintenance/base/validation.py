@@ -40,7 +40,9 @@ def explained(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         return f"there is no key {where!r}{_advice(model, place)}"
     if kind == "missing":
-        lacking = "it has too few values" if place[-1].isdigit() else f"{place[-1]} is missing"
+        lacking = f"{place[-1]} is missing"
+        if place[-1].isdigit():
+            lacking = "it has too few values"
         return ": ".join(filter(None, [".".join(place[:-1]), lacking]))
     said = found["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
     if kind == "value_error":
@@ -54,25 +56,33 @@ def _place(loc: Sequence[int | str], unknown: bool) -> list[str]:
     """Return the location of a mistake as the file has it; an `unknown` key is its last part."""
     told = loc[:-1] if unknown else loc
     found = [str(part) for part in told if isinstance(part, int) or not TAG.fullmatch(part)]
-    return [*found, str(loc[-1])] if unknown else found
+    if unknown:
+        return [*found, str(loc[-1])]
+    return found
 
 
 def _advice(model: type[BaseModel], place: list[str]) -> str:
     """Return the nearest match of an unknown key, at its own level or elsewhere, or all keys."""
     word, here = place[-1], _keys(model, place[:-1])
     elsewhere = {inner: f"{key}.{inner}" for key in model.model_fields for inner in _keys(model, [key])}
-    near = [elsewhere[word]] if word in elsewhere else difflib.get_close_matches(word, here, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(word, here, n=1, cutoff=0.7)
+    if word in elsewhere:
+        near = [elsewhere[word]]
     near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
     near += difflib.get_close_matches(word, here, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; there are: {', '.join(here)}" if here else ""
+    if here:
+        return f"; there are: {', '.join(here)}"
+    return ""
 
 
 def _keys(kind: Any, path: Sequence[str]) -> list[str]:
     """Return the keys at a location, through lists, tables and unions."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(path[0]) if path else None
-        return list(kind.model_fields) if not path else _keys(field.annotation, path[1:]) if field else []
+        if not path:
+            return list(kind.model_fields)
+        return _keys(field.annotation, path[1:]) if field else []
     rest = path[1:] if get_origin(kind) in (dict, list, tuple) else path
     return next((found for each in get_args(kind) if (found := _keys(each, rest))), [])

@@ -81,7 +81,9 @@ class KeyBackoff:
     def limit(self, entry: EntryId, batch: int) -> int:
         """Return how many keys a request may hold that has this one."""
         failures = self._failures.get(entry)
-        return batch if failures is None else min(batch, failures.limit)
+        if failures is None:
+            return batch
+        return min(batch, failures.limit)
 
     def orders_left(self, entry: EntryId) -> int:
         """Return in how many orders from now the key is asked for again; 0 is now."""

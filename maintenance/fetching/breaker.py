@@ -24,7 +24,9 @@ class Breaker:
         """Return how many requests may pass."""
         if self.opened is None:
             return math.inf
-        return 1 if self.wait(now) == 0 else 0
+        if self.wait(now) == 0:
+            return 1
+        return 0
 
     def wait(self, now: float) -> float:
         """Return the seconds until one request may pass."""

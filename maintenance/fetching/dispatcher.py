@@ -9,13 +9,14 @@ thread; its reply comes late.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from random import Random
 from threading import Event, Lock
 from typing import Any
 
 from freshkeeper.maintenance.fetching.endpoint import LONGEST_ERROR
+from freshkeeper.maintenance.fetching.executors import wait_until
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError, unreadable
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.fetching.requests import (
@@ -108,8 +109,7 @@ class Dispatcher:
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
         """Wait until all replies are there or time is up."""
-        futures = [one.future for one in sent if isinstance(one, Attempts)]
-        wait(futures, None if until == math.inf else max(0.0, until - self.clock()))
+        wait_until(until, self.clock, [one.future for one in sent if isinstance(one, Attempts)])
 
     def state(self, ahead: int = 0) -> dict[str, Any]:
         """Return limits, pause and breaker, as JSON has them; with `ahead` requests more that count as sent."""
@@ -168,7 +168,9 @@ class Attempts:
         return sent
 
     def reply(self) -> FetchReply:
-        return NO_TIME if self.future.cancelled() else self.future.result()
+        if self.future.cancelled():
+            return NO_TIME
+        return self.future.result()
 
     def run(self) -> FetchReply:
         """Try until there is a reply; runs in a thread of the dispatcher."""

@@ -3,12 +3,14 @@
 `Dispatcher` (maintenance/sources) is the executor of sources over a network.
 """
 
+import asyncio
 import math
+import os
 import time
-from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from threading import Lock, Thread
 from typing import Any, ClassVar
 
 from freshkeeper.maintenance.fetching.endpoint import NO_FAILURE, error_text
@@ -37,7 +39,10 @@ class InlineExecutor:
         """Fetch at once; requests beyond `tries` are not sent."""
         sent = []
         for number, request in enumerate(requests):
-            sent.append(Replied(request, _attempt(fetch, request) if number < tries else NOT_PAID))
+            reply = NOT_PAID
+            if number < tries:
+                reply = _attempt(fetch, request)
+            sent.append(Replied(request, reply))
         return sent
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
@@ -68,7 +73,7 @@ class SubmittedRequest:
             return self.answer.result()
         except NO_FAILURE:
             raise
-        except CancelledError as error:
+        except asyncio.CancelledError as error:
             return FetchReply(error=error_text(error), refused=True)
         except Exception as error:
             return reply_of_failure(error)
@@ -105,8 +110,31 @@ class SubmittingExecutor:
         return sent
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
-        timeout = None if until == math.inf else max(0.0, until - self.clock())
-        wait([one.answer for one in sent if isinstance(one, SubmittedRequest)], timeout)
+        wait_until(until, self.clock, [one.answer for one in sent if isinstance(one, SubmittedRequest)])
+
+
+def wait_until(until: float, clock: Callable[[], float], futures: "Sequence[Future[Any]]") -> None:
+    """Wait until all futures are done, or the clock says `until`."""
+    timeout = None
+    if until < math.inf:
+        timeout = max(0.0, until - clock())
+    wait(futures, timeout)
+
+
+_LOOP_LOCK = Lock()
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+"""by process: a thread does not survive a fork"""
+
+
+def submit_to_background_loop(fetch: Callable[[FetchRequest], Any], request: FetchRequest) -> "Future[Any]":
+    """Run `await fetch(request)` on an event loop in a thread of its own, which all sources of this process share."""
+    with _LOOP_LOCK:
+        loop = _LOOPS.get(os.getpid())
+        if loop is None:
+            _LOOPS.clear()
+            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
+            Thread(target=loop.run_forever, name="sources", daemon=True).start()
+    return asyncio.run_coroutine_threadsafe(fetch(request), loop)
 
 
 def _attempt(fetch: Callable[[FetchRequest], Any], request: FetchRequest) -> FetchReply:

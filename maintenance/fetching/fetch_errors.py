@@ -21,7 +21,9 @@ KINDS = (
 def kind_of(error: str) -> str:
     """Return the kind that an error begins with."""
     kind = error.partition(":")[0]
-    return kind if kind in KINDS else "other"
+    if kind in KINDS:
+        return kind
+    return "other"
 
 
 class FetchError(EndpointError):

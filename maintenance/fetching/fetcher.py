@@ -1,7 +1,7 @@
 """The seam between the cache and its source, and the adapter for sources that carry out whole orders."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -67,7 +67,9 @@ class RemoteFetcher:
     @property
     def miss_price(self) -> Price:
         price = getattr(self.remote, "miss_price", None)
-        return price if isinstance(price, Price) else self.remote.price
+        if isinstance(price, Price):
+            return price
+        return self.remote.price
 
     def capacity(self, now: int) -> float:
         return self.remote.room(now)
@@ -77,12 +79,14 @@ class RemoteFetcher:
 
     def keys_in_backoff(self) -> Iterable[EntryId]:
         """Return what the source says in a method of this name, which it need not have."""
-        keys = getattr(self.remote, "keys_in_backoff", None)
-        return () if keys is None else keys()
+        keys: Callable[[], Iterable[EntryId]] = getattr(self.remote, "keys_in_backoff", tuple)
+        return keys()
 
     def cost_at_most(self, order: Order) -> float:
         """Return the whole allowance: the source may have tried again."""
-        return order.allowance if math.isfinite(order.allowance) else planned_cost(self, order)
+        if math.isfinite(order.allowance):
+            return order.allowance
+        return planned_cost(self, order)
 
     def carry_out(self, order: Order) -> Pending[Delivery]:
         yield from ()

@@ -17,8 +17,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import Copy, Endpoint, Expanded, Fetched, Key, Price, Remote
-from freshkeeper.maintenance.fetching.event_loop import submit_to_background_loop
-from freshkeeper.maintenance.fetching.executors import InlineExecutor, SubmittingExecutor
+from freshkeeper.maintenance.fetching.executors import InlineExecutor, SubmittingExecutor, submit_to_background_loop
 from freshkeeper.maintenance.fetching.fetcher import Fetcher, RemoteFetcher
 from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.maintenance.fetching.requests import Executor, FetchReply, FetchRequest, Outcome
@@ -46,7 +45,7 @@ def fetcher_of(source: SourceLike) -> Fetcher:
         return source
     if isinstance(source, Remote):
         return RemoteFetcher(source)
-    fetch: Any = source if callable(source) and not hasattr(source, "fetch") else getattr(source, "fetch", None)
+    fetch: Any = getattr(source, "fetch", source)
     if not callable(fetch):
         raise ConfigError(
             f"{_name(source)} is no source: it has no fetch(keys) that returns a mapping from keys to values"
@@ -56,16 +55,25 @@ def fetcher_of(source: SourceLike) -> Fetcher:
         raise ConfigError(f"the price of {_name(source)} is {price!r}; write Price(per_request=1, batch=20)")
     expand, room = getattr(source, "expand", None), getattr(source, "room", None)
     asynchronous = any(inspect.iscoroutinefunction(each) for each in (fetch, expand))
-    functions = _with_instant(fetch, 2), None if expand is None else _with_instant(expand, 2)
     price = price or Price()
-    executor: Executor = SubmittingExecutor(submit_to_background_loop) if asynchronous else InlineExecutor()
+    price_of_misses = None
+    fetch = _with_instant(fetch, 2)
+    if expand is not None:
+        expand = _with_instant(expand, 2)
+        price_of_misses = replace(price, batch=1)  # lookup keys that have entries of their own are expanded one by one
+    if room is not None:
+        room = _with_instant(room, 1)
+    functions = FunctionSource(fetch, expand)
+    executor: Executor = InlineExecutor()
+    if asynchronous:
+        functions = AsyncFunctionSource(fetch, expand)
+        executor = SubmittingExecutor(submit_to_background_loop)
     return KeyFetcher(
-        AsyncFunctionSource(*functions) if asynchronous else FunctionSource(*functions),
+        functions,
         price,
         executor,
-        # Lookup keys that have entries of their own are expanded one by one.
-        price_of_misses=None if expand is None else replace(price, batch=1),
-        room=None if room is None else _with_instant(room, 1),
+        price_of_misses=price_of_misses,
+        room=room,
         unlimited_batch=_states_cost(source),
         backoff=KeyBackoff(expects_outages=True),
     )
@@ -91,8 +99,9 @@ class FunctionSource:
         if request.kind is not Kind.MISS:
             outcomes = copies_of(found, request.keys)
         elif self.expand is None:
-            copies = copies_of(found, request.keys)
-            outcomes = [_itself(key, copy) for key, copy in zip(request.keys, copies, strict=True)]
+            outcomes = []
+            for key, copy in zip(request.keys, copies_of(found, request.keys), strict=True):
+                outcomes.append(Expanded({key: copy}) if copy.error is None else Expanded(error=copy.error))
         else:
             outcomes = [expansion_of(found, request.keys[0])]
         if isinstance(found, Fetched | Expanded) and (found.requests or found.spent):
@@ -127,13 +136,12 @@ def _states_cost(source: Any) -> bool:
 def copies_of(found: object, keys: Sequence[Key]) -> list[Copy]:
     """Return a copy for each key from what a fetch returned: a mapping, or `Fetched`."""
     if isinstance(found, Mapping):
-        return [each if isinstance(each := found.get(key), Copy) else Copy(each) for key in keys]
-    copies = found.copies if isinstance(found, Fetched) else None
-    if copies is None:
+        return [_as_copy(found.get(key)) for key in keys]
+    if not isinstance(found, Fetched):
         raise EndpointError(f"fetch returned {type(found).__name__}, not a mapping from keys to values")
-    if len(copies) != len(keys):
-        raise EndpointError(f"fetch returned {len(copies)} copies for {len(keys)} keys")
-    return list(copies)
+    if len(found.copies) != len(keys):
+        raise EndpointError(f"fetch returned {len(found.copies)} copies for {len(keys)} keys")
+    return list(found.copies)
 
 
 def expansion_of(found: object, key: Key) -> Expanded:
@@ -142,29 +150,28 @@ def expansion_of(found: object, key: Key) -> Expanded:
         return found
     if not isinstance(found, Mapping):
         raise EndpointError(f"expand({key!r}) returned {type(found).__name__}, not a mapping from entries to values")
-    return Expanded({entry: each if isinstance(each, Copy) else Copy(each) for entry, each in found.items()})
+    return Expanded({entry: _as_copy(value) for entry, value in found.items()})
 
 
-def _itself(key: Key, copy: Copy) -> Expanded:
-    return Expanded(error=copy.error) if copy.error is not None else Expanded({key: copy})
+def _as_copy(value: object) -> Copy:
+    if isinstance(value, Copy):
+        return value
+    return Copy(value)
 
 
 def _with_instant(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """Return a function of something and the instant for one that may not take the instant."""
+    without_instant = partial(_call_first, function, most)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin that does not tell
-        return _without_instant(function, most)
+        return without_instant
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(positional) >= most:
         wanted = [p for p in positional if p.default is p.empty]
         if len(wanted) >= most or any(p.name == "now" for p in positional):
             return function
-    return _without_instant(function, most)
-
-
-def _without_instant(function: Callable[..., Any], most: int) -> Callable[..., Any]:
-    return partial(_call_first, function, most)
+    return without_instant
 
 
 def _call_first(function: Callable[..., Any], most: int, *arguments: object) -> Any:

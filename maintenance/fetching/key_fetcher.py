@@ -93,7 +93,9 @@ class KeyFetcher(Generic[S]):
         units = requests = self.executor.capacity()
         if requests < math.inf:
             units = requests // self.price.pages * self.price.batch * self.price.key_price
-        return units if self.room is None else min(units, float(self.room(now)))
+        if self.room is None:
+            return units
+        return min(units, float(self.room(now)))
 
     def reserve_capacity(self, cost: float) -> None:
         """Keep room for an order of at most this cost: until it comes, other fetchers of the source find less."""
@@ -241,11 +243,15 @@ class KeyFetcher(Generic[S]):
         orders = self.backoff.orders_left(entry)
         if orders:
             return f"not sent: the source refused it, so it is asked for again after {orders} evaluations"
-        return None if self.problem is None else self.problem(entry[1])
+        if self.problem is None:
+            return None
+        return self.problem(entry[1])
 
     @property
     def _refresh_batch(self) -> int:
-        return 1 << 62 if self.unlimited_batch else self.price.batch
+        if self.unlimited_batch:
+            return 1 << 62
+        return self.price.batch
 
     def _send(self, requests: Sequence[FetchRequest], tries: float, until: float) -> Sequence[SentRequest]:
         self.note_sent(requests)
@@ -268,7 +274,9 @@ class KeyFetcher(Generic[S]):
         times = sent.stop()
         if sent.done():  # it came in between, or was taken back before it began
             return sent.reply()
-        return FetchReply(error=PENDING, sent=times, pending=True) if times else NO_TIME
+        if times:
+            return FetchReply(error=PENDING, sent=times, pending=True)
+        return NO_TIME
 
     def _late_outcomes(self) -> list[Late]:
         """Return the replies of earlier orders that have come since."""

@@ -129,9 +129,13 @@ class RateLimiter:
     def _pause(self, now: float) -> float:
         """Return the seconds that are left of a pause."""
         since, until = self.paused or (now, now)
-        return until - now if since <= now < until else 0.0
+        if since <= now < until:
+            return until - now
+        return 0.0
 
     def _wait(self, now: float) -> float:
         waits = (limit.wait(now) for limit in self.limits)
         longest = max([0.0, self._pause(now), self.breaker.wait(now), *waits])
-        return longest if longest > 0 else 0.0
+        if longest > 0:
+            return longest
+        return 0.0

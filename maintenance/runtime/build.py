@@ -134,7 +134,9 @@ def _guarded(
 def _conjunctions(queries: Sequence[RegisteredQuery]) -> dict[str, RegisteredQuery]:
     """Return the queries that one automaton matches together, if there are enough of them."""
     found = {one.name: one for one in queries if _is_conjunction(one)}
-    return found if len(found) >= MIN_QUERIES else {}
+    if len(found) >= MIN_QUERIES:
+        return found
+    return {}
 
 
 def _is_conjunction(one: RegisteredQuery) -> bool:

@@ -38,7 +38,9 @@ def unused(
     queries: Sequence[Query], streams: Iterable[str], graphs: Iterable[str], sources: Iterable[str]
 ) -> Iterator[str]:
     """Yield a message for each stream, graph or source that no query names."""
-    who = "the query asks" if len(queries) == 1 else "the queries ask"
+    who = "the queries ask"
+    if len(queries) == 1:
+        who = "the query asks"
     yield from _not_asked(who, "stream", streams, {window.stream for query in queries for window in query.windows})
     named = {name for q in queries for name in (*q.dataset.default_graphs, *q.dataset.named_graphs)}
     yield from _not_asked(who, "graph", filter(None, graphs), named)

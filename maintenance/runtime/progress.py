@@ -32,7 +32,9 @@ class Progress:
     def streamed(self) -> AnswerBag | None:
         """The answers with which R2S compares the next ones."""
         written = self.base.facts.get(self._key("streamed"))
-        return _decode(written) if written is not None else None
+        if written is not None:
+            return _decode(written)
+        return None
 
     def begin(self, t: int) -> None:
         """Note that the answers of an evaluation are about to go out."""

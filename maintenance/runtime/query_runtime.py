@@ -197,7 +197,9 @@ class QueryRuntime:
 
     def progress(self, name: str) -> Progress | None:
         """Return how far the results of a query are delivered; None without a state."""
-        return None if self.state is None else Progress(self.state.base, name)
+        if self.state is None:
+            return None
+        return Progress(self.state.base, name)
 
     def close(self) -> None:
         """Write what is left of the journal, and let go of sources and state."""
@@ -219,7 +221,9 @@ class QueryRuntime:
     def _compared_next(self, name: str) -> AnswerBag | None:
         """Return the answers with which R2S compares the next ones of a query."""
         query = self.queries[name]
-        return None if query.query.operator is Operator.RSTREAM else query.streamer.before
+        if query.query.operator is Operator.RSTREAM:
+            return None
+        return query.streamer.before
 
 
 def open_sources(
@@ -242,7 +246,9 @@ def observe_all(observers: Sequence[Observer]) -> Observer:
 
 def failure_text(error: Exception) -> str:
     """Return why a query failed: the message of our own errors, the kind and message of others."""
-    return str(error) if isinstance(error, FreshkeeperError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, FreshkeeperError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _observe(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:

@@ -258,7 +258,9 @@ class Session:
         names = ", ".join(failed.names[:MAX_NAMES])
         if len(failed.names) > MAX_NAMES:
             names += f" and {len(failed.names) - MAX_NAMES} more"
-        queries = f"the query {names} is" if len(failed.names) == 1 else f"the queries {names} are"
+        queries = f"the queries {names} are"
+        if len(failed.names) == 1:
+            queries = f"the query {names} is"
         self.log(f"{queries} left out: {failure_text(error)}")
 
     def _leave_out_failed(self, query: ContinuousQuery, error: Exception) -> None:
@@ -345,8 +347,12 @@ def _answered_by_all(queries: Sequence[ContinuousQuery]) -> int | None:
     """Return the last instant that an earlier run answered for all queries; None if it lacks some query."""
     instants = [query.done for query in queries]
     done = [instant for instant in instants if instant is not None]
-    return min(done) if len(done) == len(instants) else None
+    if len(done) == len(instants):
+        return min(done)
+    return None
 
 
 def _elements(count: int) -> str:
-    return "1 element was" if count == 1 else f"{count} elements were"
+    if count == 1:
+        return "1 element was"
+    return f"{count} elements were"

@@ -76,7 +76,9 @@ class RuntimeConfig(CacheSettings):
     @property
     def idle_seconds(self) -> float | None:
         """After how many seconds of silence a live stream holds the others back no longer."""
-        return None if self.idle is None else self.idle / 1000
+        if self.idle is None:
+            return None
+        return self.idle / 1000
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

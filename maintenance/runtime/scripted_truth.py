@@ -78,7 +78,9 @@ class Truth:
 def _scripted(fetcher: PatternFetcher) -> EmbeddedSource | None:
     service = fetcher.source.transport.service
     ask = service.ask if isinstance(service, InProcess) else None
-    return ask if isinstance(ask, EmbeddedSource) else None
+    if isinstance(ask, EmbeddedSource):
+        return ask
+    return None
 
 
 def _values(fetcher: PatternFetcher, keys: list[Key], now: int) -> dict[Key, object]:

@@ -46,7 +46,9 @@ class Template:
         if len(written) <= whole or not (written.startswith(self.before) and written.endswith(self.after)):
             return None
         found = written[len(self.before) : len(written) - len(self.after)]
-        return None if "/" in found else unquote(found)
+        if "/" in found:
+            return None
+        return unquote(found)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class Resource:
     def address(self, term: Term | None) -> str | None:
         """Return the address of the document about a term, if it is of this kind."""
         found = self.subject.match(term.value) if isinstance(term, NamedNode) else None
-        return None if found is None or found in ("", ".", "..") else self.url.fill(found)
+        if found is None or found in ("", ".", ".."):
+            return None
+        return self.url.fill(found)
 
     def triples(self, subject: NamedNode, document: object) -> Iterator[Quad]:
         """Return the triples of a document about its subject."""
@@ -95,10 +99,14 @@ def _term(value: object, iri: Template | None) -> Term | None:
     if value is None or isinstance(value, Mapping):
         return None
     if iri is not None:
-        return None if isinstance(value, bool) else NamedNode(iri.fill(str(value)))
+        if isinstance(value, bool):
+            return None
+        return NamedNode(iri.fill(str(value)))
     if isinstance(value, int) and not isinstance(value, bool):
         return Literal(str(value), datatype=NamedNode("http://www.w3.org/2001/XMLSchema#integer"))
-    return Literal(value) if isinstance(value, str | bool | float) else None
+    if isinstance(value, str | bool | float):
+        return Literal(value)
+    return None
 
 
 def read_json(body: bytes, max_bytes: int) -> Any:

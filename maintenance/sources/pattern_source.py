@@ -67,7 +67,9 @@ class PatternSource:
     def limits(self) -> RateLimiter | None:
         """Rate limits and breaker, which survive a restart."""
         dispatcher = self.transport.dispatcher
-        return None if dispatcher is None else dispatcher.limiter
+        if dispatcher is None:
+            return None
+        return dispatcher.limiter
 
     @property
     def edge(self) -> tuple[str, ...]:
@@ -81,10 +83,11 @@ class PatternSource:
 
     def fetch(self, request: FetchRequest) -> FetchReply:
         """Ask the query of these keys; the reply is read by the thread that gave the order, as it changes the edges."""
-        split, expands = self.split, request.kind is Kind.MISS
         keys = cast("tuple[Terms, ...]", tuple(request.keys))
-        text = split.expand_query(keys) if expands else split.refresh_query(keys)
-        query = GraphQuery(text, split.sn if expands else split.key, keys, expands)
+        if request.kind is Kind.MISS:
+            query = GraphQuery(self.split.expand_query(keys), self.split.sn, keys, expands=True)
+        else:
+            query = GraphQuery(self.split.refresh_query(keys), self.split.key, keys, expands=False)
         solutions = self.transport.service.select(query, request.now, request.deadline)
         return FetchReply(partial(self._read, query, solutions, request.now))
 
@@ -181,7 +184,9 @@ def _check_times(found: Solutions) -> None:
 def _times(row: Bound) -> int:
     """Return how often the static part has an edge."""
     found = row.get(EDGE_COUNT)
-    return int(found.value) if isinstance(found, Literal) else 1
+    if isinstance(found, Literal):
+        return int(found.value)
+    return 1
 
 
 def _over(row: Bound, names: Sequence[str]) -> Terms:

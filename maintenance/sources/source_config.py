@@ -40,11 +40,15 @@ SIZES = {"kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 
 def _bytes(written: object) -> object:
     found = re.fullmatch(r"(\d{1,9})\s*([kmg]b)", written.strip().lower()) if isinstance(written, str) else None
-    return int(found[1]) * SIZES[found[2]] if found else written
+    if found:
+        return int(found[1]) * SIZES[found[2]]
+    return written
 
 
 def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
 def _iri(written: str) -> str:
@@ -149,7 +153,9 @@ class Auth(BaseModel):
         named = Credentials.from_headers(self.headers)
         if self.bearer:
             return named.joined(Credentials.bearer(self.bearer))
-        return named.joined(Credentials.basic(self.user, self.password)) if self.user else named
+        if self.user:
+            return named.joined(Credentials.basic(self.user, self.password))
+        return named
 
 
 class PlaceConfig(BaseModel):

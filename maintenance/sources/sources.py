@@ -110,7 +110,9 @@ class Source:
     @property
     def changing(self) -> tuple[str, ...] | None:
         """The predicates that change; None where it is known that nothing does."""
-        return None if self.static and not self.volatile else self.volatile
+        if self.static and not self.volatile:
+            return None
+        return self.volatile
 
     def prices(self, split: Split) -> tuple[Price, Price]:
         """Return the prices of a refresh and of a miss; fragments take at least a page per triple pattern."""

@@ -58,10 +58,14 @@ class SparqlLookup:
 def _plain(term: object) -> object:
     """Return a term as a Python value."""
     if not isinstance(term, Literal):
-        return term.value if isinstance(term, NamedNode) else str(term)
+        if isinstance(term, NamedNode):
+            return term.value
+        return str(term)
     kind = term.datatype.value.rpartition("#")[2]
     if kind in ("integer", "int", "long", "short"):
         return int(term.value)
     if kind in ("double", "float", "decimal"):
         return float(term.value)
-    return term.value == "true" if kind == "boolean" else term.value
+    if kind == "boolean":
+        return term.value == "true"
+    return term.value

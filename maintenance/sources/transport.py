@@ -110,11 +110,15 @@ class Transport:
     @property
     def dispatcher(self) -> Dispatcher | None:
         """Threads and limits, of a source over a network."""
-        return self.executor if isinstance(self.executor, Dispatcher) else None
+        if isinstance(self.executor, Dispatcher):
+            return self.executor
+        return None
 
     def warnings(self) -> list[str]:
         """Return what the source said that cannot be right."""
-        return self.service.warnings() if isinstance(self.service, ReportsWarnings) else []
+        if isinstance(self.service, ReportsWarnings):
+            return self.service.warnings()
+        return []
 
     def query(self, text: str, now: int, within: float = math.inf, allowance: float = math.inf) -> Pending[Copy]:
         """Send a query without keys: the rows are the value of the copy."""

@@ -142,7 +142,9 @@ class _Controls:
         said = {q.object.value for q in self.quads if q.predicate in NEXT and isinstance(q.object, NamedNode)}
         if len(said) > 1:
             raise FetchError(f"malformed: the page has {len(said)} next pages: {', '.join(sorted(said))[:200]}")
-        return said.pop() if said else None
+        if said:
+            return said.pop()
+        return None
 
     def rest(self) -> list[Quad]:
         """Return the quads among the controls that are data."""

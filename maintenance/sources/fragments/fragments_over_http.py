@@ -44,26 +44,18 @@ class FragmentsOverHttp:
 
     def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
         """Fetch the pages that the query needs, and evaluate it on them."""
-
         reader = self.reader(now, deadline)
         store = fetch_needed(query.text, reader)
         try:
             rows = bounded(lambda: store.query(rewrite_for_pyoxigraph(query.text)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be evaluated on fragments: {error}", refused=True) from None
+        modified = expires = UNKNOWN
         if self.dated:
-            expires = [told.expires for told in reader.validities]
-        else:
-            expires = []
-        if self.dated and len(query.keys) == 1:
-            modified = [told.modified for told in reader.validities]
-        else:
-            modified = []
-        return Solutions(
-            rows,
-            modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,
-            expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
-        )
+            expires = min((told.expires for told in reader.validities), default=UNKNOWN)  # unknown is the least
+            if len(query.keys) == 1 and all(told.modified != UNKNOWN for told in reader.validities):
+                modified = max((told.modified for told in reader.validities), default=UNKNOWN)
+        return Solutions(rows, modified=modified, expires=expires)
 
     def reader(self, now: int, deadline: Deadline) -> FragmentReader:
         """Return a reader of fragments for one request."""

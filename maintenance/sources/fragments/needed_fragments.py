@@ -231,7 +231,9 @@ class _Fetching:
         return bindings.and_(_in_graph(text, graph), block.always)
 
     def _alone(self, block: ServiceBlock) -> FragmentSource | None:
-        return None if block.iri is None else self.reader.service(block.iri)
+        if block.iri is None:
+            return None
+        return self.reader.service(block.iri)
 
     def _service(self, block: ServiceBlock, bindings: _Bindings) -> None:
         """Fetch a SERVICE block from its source alone."""
@@ -364,7 +366,9 @@ def _in_graph(text: str, graph: NamedNode | str | None) -> str:
 
 
 def _term(position: Position | None) -> NamedNode | Literal | None:
-    return position if isinstance(position, NamedNode | Literal) else None
+    if isinstance(position, NamedNode | Literal):
+        return position
+    return None
 
 
 def _means_the_same(term: PatternTerm) -> bool:

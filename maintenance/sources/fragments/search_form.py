@@ -52,4 +52,6 @@ def _filled(operator: str, names: list[str], given: Mapping[str, str]) -> str:
     if operator in ("", "+"):
         return ",".join(quote(given[name], safe="") for name in names if name in given)
     pairs = "&".join(f"{name}={quote(given[name], safe='')}" for name in names if name in given)
-    return operator + pairs if pairs else ""
+    if pairs:
+        return operator + pairs
+    return ""

@@ -35,9 +35,13 @@ class SourceClock:
     @property
     def ahead(self) -> float:
         """The lower bound in seconds, so that nothing is requested too early."""
-        return 0.0 if self.agrees else self.least
+        if self.agrees:
+            return 0.0
+        return self.least
 
     @property
     def ahead_at_most(self) -> float:
         """The upper bound in seconds, so that nothing is delivered too late."""
-        return 0.0 if self.agrees else self.most
+        if self.agrees:
+            return 0.0
+        return self.most
