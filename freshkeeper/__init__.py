@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from freshkeeper.policies.ranked import Ranked
     from freshkeeper.policies.registry import make as policy
     from freshkeeper.policies.rounds_by_hand import round_of
+    from freshkeeper.simulation import Simulation, simulate
 
     __version__: str
 
@@ -110,6 +111,7 @@ __all__ = [
     "RowError",
     "Selection",
     "SharedBudget",
+    "Simulation",
     "Source",
     "SparqlLookup",
     "SqlLookup",
@@ -132,6 +134,7 @@ __all__ = [
     "round_of",
     "run",
     "run_async",
+    "simulate",
     "to_networkx",
 ]
 

@@ -13,7 +13,7 @@ from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import given_keys, options_of
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, TextTable, print_json, say, show
-from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, conversion_from_options
+from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, trace_of_files
 from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError
 
 if TYPE_CHECKING:
@@ -103,16 +103,13 @@ def _replayed(
     """Return the experiment to run; the trace of a file is first written beside the page."""
     from freshkeeper.simulator.budget.question import assumed
     from freshkeeper.simulator.experiment.replay import Replay, replay_of
-    from freshkeeper.simulator.trace.convert import convert
-    from freshkeeper.simulator.trace.trace import write_trace
 
     if once and "window" in given:
         raise ConfigError("--once makes the window one step; leave --window out")
     trace, where = place / "trace", Path(source)
     notes: list[str] = []
     if not where.is_dir():
-        wanted, notes = conversion_from_options(source, *files)
-        write_trace(convert(wanted, Path()), trace, "parquet", overwrite=True)
+        notes = trace_of_files(trace, source, *files)
         where = trace
     elif any(files):
         raise InputError(

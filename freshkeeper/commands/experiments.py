@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from freshkeeper.commands.command_line import Option
 from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import options_of
-from freshkeeper.commands.screen import Bar, TextTable, number, print_json, say, show
+from freshkeeper.commands.screen import Bar, TextTable, number, print_json, say, show, time_in_words
 from freshkeeper.maintenance.base.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HEADS = ("setting", "policy", "γ", "bank", "freshness", "± 95 %", "of bound", "requests", "")
 CACHE_HEADS = ("setting", "cache", "γ", "TTL", "freshness", "± 95 %", "requests")
+ALL_FRESH = 0.9995
+"""Freshness that tables show as 1.000."""
 SMALL_RUN, FEW_RUNS = 100_000, 150
 """Evaluations times edges of a run, and runs, below which one process is fastest."""
 
@@ -37,7 +39,10 @@ class Chosen:
     on: Annotated[str, Option(help="local, or spark: tasks on Spark executors")] = "local"
     master: Annotated[str, Option(help="the Spark master; default: local[*]")] = ""
     out: Annotated[Path | None, Option(help="the run directory; default: a new one in runs")] = None
-    resume: Annotated[bool, Option("--resume", help="resume a run that was stopped")] = False
+    resume: Annotated[
+        bool, Option("--resume", help="go on with a run, or add seeds, swept values and policies to it")
+    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="print settings, runs and an estimate of the time")] = False
     report: Annotated[bool, Option(help="write the page report.html")] = True
     as_json: Annotated[bool, Option("--json", help="print the rows as one line of JSON")] = False
 
@@ -56,38 +61,33 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
 
 
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[SummaryRow]":
-    """Run the experiment, write its page and print the results."""
+    """Run the experiment, write its page and print the results; with --dry-run print the plan."""
     from freshkeeper.simulator.experiment.baselines import read_baselines
-    from freshkeeper.simulator.experiment.experiment import InterimResults, simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
     from freshkeeper.simulator.report.page import write_report
 
+    if chosen.dry_run:
+        for line in notes:
+            say(line)
+        show_plan(experiment, chosen)
+        return []
     settings = settings_of(experiment)
-    live = Live(settings)
-    performed = _where(experiment, chosen)
-    interim = InterimResults(write_report) if chosen.report else InterimResults()
-    tasks = len(settings) * len(experiment.seed_list)
-    jobs = chosen.jobs or processes(experiment, tasks, tasks * len(experiment.policies))
+    live = Live(experiment)
     try:
         with interruptible(), live.bar.running():
-            rows = simulate(
-                experiment,
-                out,
-                command=_command(),
-                jobs=jobs,
-                resume=chosen.resume,
-                progress=live.update,
-                performed=performed,
-                interim=interim,
-            )
+            rows = run_experiment(experiment, out, chosen, live, _command())
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
     page, baselines = write_report(out) if chosen.report else None, read_baselines(out)
-    for line in [*notes, *(live.notes() if live.parts else _notes(out))]:
+    for line in [*notes, *live.notes(out)]:
         say(line)
     if chosen.as_json:
         varied = {setting.name: setting.varied for setting in settings}
-        told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
+        told = []
+        for row in rows:
+            cells = asdict(row) | {"setting": varied[row.setting]}
+            del cells["varied"]
+            told.append(cells)
         plain = [{**asdict(cache), "setting": varied[cache.setting]} for cache in baselines]
         print_json({"run": str(out), "rows": told, "baselines": plain})
         return rows
@@ -101,6 +101,49 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
             show(_caches_table(settings, caches))
     say(f"run directory: {out}" + (f"\npage: {page}" if page else ""))
     return rows
+
+
+def run_experiment(
+    experiment: "Experiment", out: Path, chosen: Chosen, live: "Live", command: str = ""
+) -> "list[SummaryRow]":
+    """Do all runs where they were asked for, and show how far they are."""
+    from freshkeeper.simulator.experiment.experiment import InterimResults, simulate
+    from freshkeeper.simulator.experiment.experiment_config import settings_of
+    from freshkeeper.simulator.report.page import write_report
+
+    performed = _where(experiment, chosen)
+    tasks = len(settings_of(experiment)) * len(experiment.seed_list)
+    return simulate(
+        experiment,
+        out,
+        command=command,
+        jobs=chosen.jobs or processes(experiment, tasks, tasks * len(experiment.policies)),
+        resume=chosen.resume,
+        progress=live.update,
+        performed=performed,
+        interim=InterimResults(write_report) if chosen.report else InterimResults(),
+    )
+
+
+def show_plan(experiment: "Experiment", chosen: Chosen) -> None:
+    """Print the settings of an experiment, its runs, and about how long they take."""
+    from freshkeeper.simulator.experiment.plan import plan_of
+
+    plan = plan_of(experiment)
+    at_once = chosen.jobs or processes(experiment, plan.runs, plan.runs * len(experiment.policies))
+    seconds = plan.seconds / at_once
+    if chosen.as_json:
+        settings = [{"varied": one.setting.varied, "evaluations": one.evaluations} for one in plan.settings]
+        print_json({"settings": settings, "runs": plan.runs, "processes": at_once, "seconds": seconds})
+        return
+    rows = [[one.setting.name, f"{one.evaluations:,}", ", ".join(one.policies)] for one in plan.settings]
+    show(TextTable("Nothing was run; this is what would be.", ["setting", "evaluations", "policies"], rows, words=1))
+    seeds = len(experiment.seed_list)
+    where = "in one process" if at_once == 1 else f"in {at_once} processes"
+    say(
+        f"{len(plan.settings):,} settings × {seeds:,} seeds = {plan.runs:,} runs; "
+        f"about {time_in_words(seconds)} {where}, judged by {plan.probes} short runs"
+    )
 
 
 def free(name: str) -> Path:
@@ -142,8 +185,10 @@ def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
 class Live:
     """The standings while the run goes on, and notes about it at the end."""
 
-    def __init__(self, settings: "Sequence[GridSetting]") -> None:
-        self.bar, self._settings = Bar("simulating"), settings
+    def __init__(self, experiment: "Experiment") -> None:
+        from freshkeeper.simulator.experiment.experiment_config import settings_of
+
+        self.bar, self._settings = Bar("simulating", "runs"), settings_of(experiment)
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
         """mean freshness and seeds, in the order in which they moved"""
         self.parts: list[RunPart] = []
@@ -155,7 +200,8 @@ class Live:
             if result["freshness"] is not None:
                 mean, seeds = self._seen.pop((part.digest, policy), (0.0, 0))
                 self._seen[part.digest, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
-        self.bar.update(done, of, self._standings() if self.bar.on_terminal else None)
+        below = self._standings() if self.bar.on_terminal else None
+        self.bar.update(done, of, below, counted=not part.reused)
 
     def _standings(self) -> TextTable:
         latest = set(islice(reversed(self._seen), self.bar.room))
@@ -167,9 +213,11 @@ class Live:
                     rows.append([setting.name, policy.title, f"{mean:.3f}", str(seeds)])
         return TextTable("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
 
-    def notes(self) -> list[str]:
-        """Return why the bound or the caches are left out, and how many refreshes came late."""
-        without = [part for part in self.parts if part.bound is None]
+    def notes(self, place: Path) -> list[str]:
+        """Return why the bound or the caches are left out, what came late, and whether the settings were too easy."""
+        if not self.parts:  # the run was finished before
+            return _notes(place)
+        without = [part for part in self.parts if part.why_no_bound]
         where = ""
         if len(without) < len(self.parts):
             where = f" in {len({part.digest for part in without})} of {len(self._settings)} settings"
@@ -181,13 +229,38 @@ class Live:
         sent = sum(of_policy["requests"] for of_policy in numbers)
         if late:
             notes.append(f"{late:,} of {sent:,} refreshes came after their deadline")
-        return notes
+        return notes + list(self._all_fresh())
 
     def _without_caches(self) -> list[str]:
         """Return why caches that were requested are missing."""
         wanted = {setting.digest for setting in self._settings if setting.experiment.baselines}
         reasons = dict.fromkeys(part.why_no_baselines for part in self.parts if part.digest in wanted)
         return [f"the caches beside the policies are left out: {reason}" for reason in reasons if reason]
+
+    def _all_fresh(self) -> "Iterator[str]":
+        """Yield a warning for each setting in which every policy is wholly fresh, with the likely reason."""
+        from freshkeeper.policies.registry import find
+
+        for setting in self._settings:
+            titles = [p.title for p in setting.experiment.policies if not find(p.name).is_bound]
+            means = [self._seen[setting.digest, title][0] for title in titles if (setting.digest, title) in self._seen]
+            if not means or min(means) < ALL_FRESH:
+                continue
+            parts = [part for part in self.parts if part.digest == setting.digest]
+            evaluations = 0
+            for part in parts:
+                evaluations += max(result["evaluations"] for result in part.numbers.values())
+            changes, budget = sum(part.changes for part in parts) / evaluations, setting.experiment.budget
+            why = "the entries that change are not those that answers need while they need them: see `trace describe`"
+            if not changes:
+                why = "nothing changes while it is evaluated: see the times of changes in `trace describe`"
+            elif changes <= budget:
+                why = (
+                    f"{changes:.3g} entries change per evaluation, and a budget of {budget:g} pays for all of them: "
+                    f"try --budget {max(changes / 4, 0.01):.2g}"
+                )
+            name = "" if len(self._settings) == 1 else f" with {setting.name}"
+            yield f"all policies are wholly fresh{name}, so nothing tells them apart: {why}"
 
 
 def _notes(place: Path) -> list[str]:
@@ -267,7 +340,7 @@ def _size(experiment: "Experiment") -> int:
     from freshkeeper.simulator.experiment.run_parts import evaluations_of, recorded_trace
 
     if experiment.trace is None:
-        return (experiment.evaluations or 50) * experiment.workload.edges
+        return evaluations_of(experiment, None) * experiment.workload.edges
     trace = recorded_trace(experiment.trace)
     return evaluations_of(experiment, trace) * len(trace.edges)
 

@@ -5,12 +5,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import freshkeeper
 from freshkeeper.commands.command_line import Argument, Option
 from freshkeeper.commands.screen import Bar
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 
-PACKAGE = Path(freshkeeper.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 PLACES = (PACKAGE / "notebooks", PACKAGE.parent / "notebooks")
 """The directories of notebooks: in an installed wheel, and in a checkout."""
 REPORT = "02-freshness-report.py"

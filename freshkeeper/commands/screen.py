@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from itertools import zip_longest
 from textwrap import wrap
+from threading import Event, Thread
 from typing import Any
 from unicodedata import combining, east_asian_width
 
@@ -17,6 +19,7 @@ from freshkeeper.maintenance.base.addresses import mask_secrets
 
 WIDTH_IN_A_PIPE = 160
 REDRAW_INTERVAL_S = 0.125
+LINE_INTERVAL_S = 10.0
 BAR_CELLS = 40
 BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
 
@@ -132,15 +135,20 @@ def show(table: TextTable) -> None:
 
 
 class Bar:
-    """A progress bar with room for a table below it on a terminal, or an occasional line elsewhere."""
+    """Progress of long work: a bar with room for a table on a terminal, a bar in a notebook, elsewhere lines.
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    A line is printed every ten seconds, also while nothing is finished.
+    """
+
+    def __init__(self, what: str, unit: str = "") -> None:
+        self._what, self._unit = what, f" {unit}" if unit else ""
+        self._done = self._of = self._counted = 0
         self._begin = time.monotonic()
         self._drawn_lines = 0
         self._drawn_at = 0.0
         self._is_running = False
-        self._reported_share = 0.0
+        self._picture: Any = None
+        """the output of a notebook's cell"""
 
     @property
     def room(self) -> int:
@@ -150,26 +158,41 @@ class Bar:
     @property
     def on_terminal(self) -> bool:
         """The bar is on a terminal, where it can be redrawn."""
-        return self._is_running and sys.stderr.isatty()
+        return self._is_running and self._picture is None and sys.stderr.isatty()
 
-    def update(self, done: int, of: int, below: TextTable | None = None) -> None:
-        """Show progress: `done` of `of`."""
-        if self.on_terminal:
-            if done == of or time.monotonic() - self._drawn_at >= REDRAW_INTERVAL_S:
-                self._draw(done, of, below)
-        elif done == of or done / of - self._reported_share >= 0.25:
-            self._reported_share = done / of
-            say(f"{self._what}: {done} of {of}")
+    @property
+    def time_left(self) -> str:
+        """The time left, in words; empty at the end."""
+        if self._done >= self._of:
+            return ""
+        if not self._counted:
+            return "time left unknown"
+        each = (time.monotonic() - self._begin) / self._counted
+        return f"{time_in_words(each * (self._of - self._done))} left"
 
-    def _draw(self, done: int, of: int, below: TextTable | None) -> None:
+    @property
+    def line(self) -> str:
+        """The progress in words."""
+        left = self.time_left
+        return f"{self._what}: {self._done:,} of {self._of:,}{self._unit}" + (f", {left}" if left else "")
+
+    def update(self, done: int, of: int, below: TextTable | None = None, counted: bool = True) -> None:
+        """Show that `done` of `of` are done; what an earlier process did is not `counted` for the time left."""
+        self._done, self._of = done, of
+        self._counted += counted
+        due = done == of or time.monotonic() - self._drawn_at >= REDRAW_INTERVAL_S
+        if self.on_terminal and due:
+            self._draw(below)
+        elif self._picture is not None and due:
+            self._drawn_at = time.monotonic()
+            self._picture.update(self._bundle(), raw=True)
+
+    def _draw(self, below: TextTable | None) -> None:
         """Draw the bar and the table over those that were drawn last."""
         width, height = shutil.get_terminal_size()
-        filled = round(BAR_CELLS * min(done / max(of, 1), 1))
-        line = f"{self._what} {'━' * filled}{' ' * (BAR_CELLS - filled)} {done}/{of}"
-        if 0 < done < of:
-            seconds = round((time.monotonic() - self._begin) / done * (of - done))
-            line += f" {seconds // 60}:{seconds % 60:02} left"
-        lines = [line[: width - 1]]
+        filled = round(BAR_CELLS * min(self._done / max(self._of, 1), 1))
+        bar = "━" * filled + " " * (BAR_CELLS - filled)
+        lines = [f"{self._what} {bar} {self._done}/{self._of} {self.time_left}"[: width - 1]]
         if below is not None:
             lines += [below.title] if below.title else []
             lines += below.lines(width - 1)
@@ -185,10 +208,45 @@ class Bar:
 
     @contextmanager
     def running(self) -> Iterator["Bar"]:
-        """Show the bar while the work goes on."""
+        """Show the progress while the work goes on."""
         self._is_running, self._begin = True, time.monotonic()
+        over = Event()
+        if _in_notebook():
+            from IPython import display as jupyter
+
+            display: Callable[..., Any] = jupyter.display
+            self._picture = display(self._bundle(), raw=True, display_id=True)
+        elif not sys.stderr.isatty():
+            Thread(target=self._print_lines, args=(over,), name="progress", daemon=True).start()
         try:
             yield self
         finally:
             self._is_running = False
+            over.set()
             self._erase()
+
+    def _print_lines(self, over: Event) -> None:
+        while not over.wait(LINE_INTERVAL_S):
+            if self._of:
+                say(self.line)
+
+    def _bundle(self) -> dict[str, str]:
+        """Return what a notebook shows."""
+        bar = f'<progress value="{self._done}" max="{max(1, self._of)}"></progress>'
+        return {"text/plain": self.line, "text/html": f"<div>{bar} {escape(self.line)}</div>"}
+
+
+def _in_notebook() -> bool:
+    """Tell whether a notebook's kernel runs this; IPython on a terminal has none."""
+    loaded = sys.modules.get("IPython")
+    return loaded is not None and hasattr(loaded.get_ipython(), "kernel")
+
+
+def time_in_words(seconds: float) -> str:
+    """Return a time as people say it: 45 s, 3 min 20 s, 2 h 5 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -153,6 +153,16 @@ def conversion_from_options(arrivals: str, edges: str, changes: str, unit: str) 
     return conversion(NamedFile.of(arrivals), needs, history, next((one for one in units if one == unit), None))
 
 
+def trace_of_files(trace: Path, arrivals: str, edges: str, changes: str, unit: str = "") -> list[str]:
+    """Write the trace that files hold, and return notes on how they were read."""
+    from freshkeeper.simulator.trace.convert import convert as translate
+    from freshkeeper.simulator.trace.trace import write_trace
+
+    wanted, notes = conversion_from_options(arrivals, edges, changes, unit)
+    write_trace(translate(wanted, Path()), trace, "parquet", overwrite=True)
+    return notes
+
+
 def _mapped(mapping: Path) -> "Conversion":
     from freshkeeper.maintenance.base.validation import validated
     from freshkeeper.maintenance.base.yaml_file import read_yaml

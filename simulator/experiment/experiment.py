@@ -9,11 +9,12 @@ their first seed before any gets its second: interim results are of the whole gr
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -168,7 +169,8 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[RunPart]:
         return
     others = active_children()
     with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), follow_parent) as pool:
-        waiting = [pool.submit(perform, job) for job in todo]
+        with _main_hidden():
+            waiting = [pool.submit(perform, job) for job in todo]
         try:
             for future in as_completed(waiting):
                 yield future.result()
@@ -183,6 +185,22 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[RunPart]:
                     "what is finished is kept: go on with --resume, with fewer --jobs"
                 ) from None
             raise
+
+
+@contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Keep processes that start here from importing the main module, which they do not need.
+
+    A script that calls `simulate` without `if __name__ == "__main__"` would otherwise begin anew in each of them.
+    """
+    main = sys.modules["__main__"]
+    names = vars(main)
+    saved: dict[str, Any] = {name: names.pop(name) for name in ("__spec__", "__file__") if name in names}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        names.update(saved)
 
 
 def follow_parent() -> None:

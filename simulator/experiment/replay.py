@@ -12,10 +12,11 @@ from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal.run_json import About, Setting
 from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
+from freshkeeper.simulator.experiment.run_parts import recorded_trace
 from freshkeeper.simulator.experiment.summary import SummaryRow
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.recorded_trace import recorded
-from freshkeeper.simulator.trace.trace import FORMATS, read_trace, write_trace
+from freshkeeper.simulator.trace.trace import FORMATS, write_trace
 
 Changes = Mapping[str, Any]
 
@@ -36,7 +37,7 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     if about.config and "query" not in about.config:
         again = _again(place, about.config, changes)
         why = "" if {"window", "step"} & set(changes) else "as in the run"
-        return Replay(again, [_evaluated(again, why)])
+        return Replay(again, [_evaluated(again.window, again.step, why)])
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
     if not place.is_dir():
@@ -56,19 +57,35 @@ def cheapest(rows: Iterable[SummaryRow], target: float) -> dict[tuple[str, str, 
     return found
 
 
+def fit_to_trace(experiment: Experiment) -> tuple[Experiment, list[str]]:
+    """Take window and step from the arrivals of a recorded trace unless they are given, and one seed; say so.
+
+    The paper's window of 4 s over a recording of a year would show next to no arrivals, and so no staleness.
+    """
+    given = experiment.model_fields_set | experiment.sweep.keys()
+    if "trace" in experiment.sweep and not {"window", "step"} <= given:
+        raise ConfigError("sweep.trace: say window and step, which must be the same for all traces")
+    if experiment.trace is None:
+        return experiment, []
+    # The seeds of a recorded trace break ties alone, so that one of them is enough.
+    found: dict[str, Any] = {} if "seeds" in given else {"seeds": 1}
+    notes = []
+    if not {"window", "step"} <= given:
+        step = experiment.step if "step" in given else suggested_step(recorded_trace(experiment.trace))
+        found |= {"step": step, "window": experiment.window if "window" in given else STEPS_PER_WINDOW * step}
+        notes = [_evaluated(found["window"], step, "as its arrivals suggest; --window and --step say otherwise")]
+    return experiment.model_copy(update=found), notes
+
+
 def _of_trace(place: Path, changes: Changes) -> Replay:
     """Replay a trace under the given window, or the one that its arrivals suggest."""
-    given = resolve({}, {key: changes[key] for key in ("window", "step") if key in changes})
-    step = given.step if "step" in changes else suggested_step(read_trace(place))
-    window = given.window if "window" in changes else STEPS_PER_WINDOW * step
-    made = resolve({"trace": str(place), "seeds": 1}, {**changes, "window": window, "step": step})
-    why = "" if {"window", "step"} <= set(changes) else "as its arrivals suggest; --window and --step say otherwise"
-    return Replay(made, [_evaluated(made, why)])
+    made, notes = fit_to_trace(resolve({"trace": str(place)}, changes))
+    return Replay(made, notes or [_evaluated(made.window, made.step)])
 
 
-def _evaluated(experiment: Experiment, why: str) -> str:
+def _evaluated(window: int, step: int, why: str = "") -> str:
     """Describe the window in words."""
-    said = f"Window {to_unit(experiment.window)}, step {to_unit(experiment.step)}"
+    said = f"Window {to_unit(window)}, step {to_unit(step)}"
     if why:
         said += f": {why}"
     return f"{said}."
@@ -80,7 +97,10 @@ def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
         config = {key: value for key, value in config.items() if key != "workload"}
         if not Path(config["trace"]).is_dir():
             raise InputError(f"{place} was made of the trace {config['trace']}, which is not there; name it instead")
-    plain = resolve(config).model_dump(mode="json", exclude_defaults=True)
+    again = resolve(config)
+    plain = again.model_dump(mode="json", exclude_defaults=True)
+    for key in {"window", "step"} - again.sweep.keys():  # of a trace, defaults would be fitted to it
+        plain[key] = getattr(again, key)
     return resolve(plain, changes)
 
 
@@ -95,4 +115,4 @@ def _journal(place: Path, about: About, changes: Changes, trace: Path, setting: 
     words = {key: word for key, word in found.words.items() if word}
     own = {"trace": str(trace), "window": range_ms, "step": found.step, "evaluations": found.evaluations, "seeds": 1}
     made = resolve(own | words, changes)
-    return Replay(made, [_evaluated(made, "the step is the journal's"), *found.notes])
+    return Replay(made, [_evaluated(made.window, made.step, "the step is the journal's"), *found.notes])

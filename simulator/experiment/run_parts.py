@@ -236,24 +236,26 @@ def handles(policy: PolicySettings, setting: GridSetting) -> bool:
 def _trace(setting: GridSetting, seed: int, recorded: Callable[[Path], Trace]) -> tuple[Trace, int]:
     """Return the trace of a seed, and its number of evaluations."""
     chosen = setting.experiment
-    if chosen.trace is None:
-        given = "duration_ms" in chosen.workload.model_fields_set
-        evaluations_of_trace = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
-        evaluations = chosen.evaluations or evaluations_of_trace
-        workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
-        return generate(workload, seed), evaluations
-    trace = recorded(chosen.trace)
-    return trace, evaluations_of(chosen, trace)
+    if chosen.trace is not None:
+        trace = recorded(chosen.trace)
+        return trace, evaluations_of(chosen, trace)
+    evaluations = evaluations_of(chosen, None)
+    workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
+    return generate(workload, seed), evaluations
 
 
-def evaluations_of(chosen: Experiment, trace: Trace) -> int:
+def evaluations_of(chosen: Experiment, trace: Trace | None) -> int:
     """Return the number of evaluations: as given, or the steps of the trace; refuse a number that never ends."""
+    if trace is None:
+        given = "duration_ms" in chosen.workload.model_fields_set
+        steps = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
+        return chosen.evaluations or steps
     whole = max(1, int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step)
     if chosen.evaluations is None and whole > MOST_EVALUATIONS:
         step = suggested_step(trace)
-        window, good, given = (to_unit(ms) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
+        window, good, wanted = (to_unit(ms) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
         raise ConfigError(
-            f"{chosen.trace} has {whole:,} evaluations with a step of {given}, more than {MOST_EVALUATIONS:,}; "
+            f"{chosen.trace} has {whole:,} evaluations with a step of {wanted}, more than {MOST_EVALUATIONS:,}; "
             f"its arrivals suggest --window {window} --step {good}, or say how many with --evaluations"
         )
     return chosen.evaluations or whole

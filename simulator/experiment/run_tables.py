@@ -149,7 +149,8 @@ def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> 
     # The bound holds for a budget, so a policy without one has no share of it; and it needs all seeds.
     if getattr(find(policy.name), "budgeted", True) and len(bounds) == len(parts) and freshness is not None:
         bound = sum(bounds) / len(bounds)
-        share_of_bound = freshness / bound if bound else None
+        if bound:
+            share_of_bound = freshness / bound
     evaluations = sum(n["evaluations"] for n in numbers)
     return SummaryRow(
         setting=setting.name,

@@ -84,7 +84,7 @@ def _write_csv(path: Path, names: list[str], rows: Sequence[dict[str, Any]]) -> 
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         for row in rows:
-            writer.writerow({key: _cell(value) for key, value in row.items()})
+            writer.writerow({key: csv_cell(value) for key, value in row.items()})
 
 
 def read_summary(path: Path) -> list[SummaryRow]:
@@ -110,7 +110,8 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
     return found
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """Return a value as a cell of a CSV file: unknown is empty, lists and mappings are JSON."""
     if value is None:
         return ""
     if isinstance(value, bool | list | tuple | dict):

@@ -83,7 +83,7 @@ def test_simulate_prints_its_rows_as_json_and_nothing_else(tmp_path: Path) -> No
     ]
     for row in printed["rows"]:
         assert {key: type(value) for key, value in row.items()} == ROW
-    assert said.err.splitlines() == [f"simulating: {n} of 4" for n in (1, 2, 3, 4)]
+    assert [line for line in said.err.splitlines() if not line.startswith("simulating: ")] == []
 
 
 def test_numbers_that_are_not_known_are_null(freshkeeper: Call) -> None:
@@ -97,7 +97,7 @@ def test_a_table_is_data_and_the_rest_is_not(freshkeeper: Call, tmp_path: Path) 
     assert said.code == 0
     assert "case bgp, knowledge exact, γ 10, bank 0" in said.out
     assert [word for word in ("freshness", "of bound", "requests", "over budget") if word not in said.out] == []
-    assert said.err == "simulating: 1 of 2\nsimulating: 2 of 2\nrun directory: runs/[bold]mine\n"
+    assert said.err == "run directory: runs/[bold]mine\n"
     assert (tmp_path / "runs" / "[bold]mine" / "summary.csv").exists()
 
 
@@ -158,7 +158,7 @@ def test_a_finished_run_says_again_what_was_left_out(freshkeeper: Call) -> None:
     options = ["simulate", *SMALL, "--policy", "lru", "--seeds", "1", "--set", "bound=never", "--out", "run"]
     first, again = freshkeeper(*options), freshkeeper(*options, "--resume")
     said = ["the clairvoyant bound is left out: it was not asked for", "run directory: run"]
-    assert first.err.splitlines()[1:] == again.err.splitlines() == said
+    assert first.err.splitlines() == again.err.splitlines() == said
 
 
 def test_runs_get_names_of_their_own(freshkeeper: Call, tmp_path: Path) -> None:
@@ -446,14 +446,14 @@ def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Call, tmp_pa
     (tmp_path / "long").mkdir()
     for name, text in tables.items():
         (tmp_path / "long" / f"{name}.csv").write_text(text)
-    said = freshkeeper("simulate", "--trace", "long", "--policy", "lru")
+    said = freshkeeper("simulate", "--trace", "long", "--policy", "lru", "--window", "4s", "--step", "1s")
     assert (said.code, said.complaint) == (
         2,
         "long has 1,000,001 evaluations with a step of 1s, more than 1,000,000; "
         "its arrivals suggest --window 2d --step 12h, or say how many with --evaluations",
     )
     assert [path.name for path in tmp_path.iterdir()] == ["long"]
-    for enough in (["--window", "2d", "--step", "12h"], ["--evaluations", 20]):
+    for enough in ([], ["--window", "2d", "--step", "12h"], ["--window", "4s", "--step", "1s", "--evaluations", 20]):
         assert freshkeeper("simulate", "--trace", "long", "--policy", "lru", "--no-report", *enough).code == 0
 
 
