@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+MIN_UNANNOUNCED = 0.05
+"""However complete the hints were, rows that were not hinted at are checked as if one change in twenty were missed."""
+
 
 @dataclass(eq=False)
 class HintQuality:
@@ -10,6 +13,12 @@ class HintQuality:
     A hint multiplies the probability that a row is still right by 1 − precision. Silence is evidence, too: where hints
     announce a share of all changes (recall), changes without a hint come at (1 − recall) times the learned rate.
     Both begin cautiously and are learned from the checks that follow. Old checks count for less and less.
+
+    >>> hints = HintQuality(memory=1.0)
+    >>> for hinted in [True] * 6 + [False] * 2:  # eight changes were found, six of them announced
+    ...     hints.learn(hinted, changed=True, expected_change=0.0)
+    >>> hints.precision, hints.recall, hints.unannounced
+    (0.875, 0.6, 0.4)
     """
 
     confirmed: float = 1.0
@@ -30,6 +39,11 @@ class HintQuality:
     def recall(self) -> float:
         """The share of changes that a hint announces."""
         return self.announced / (self.announced + self.missed)
+
+    @property
+    def unannounced(self) -> float:
+        """The share of changes that come without a hint; never 0, so that a feed that has died is noticed."""
+        return max(1.0 - self.recall, MIN_UNANNOUNCED)
 
     def learn(self, hinted: bool, changed: bool, expected_change: float) -> None:
         """Take in one check; `expected_change` is the probability of a change that was believed without the hint."""

@@ -12,21 +12,22 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from freshkeeper.maintenance.beliefs.change_rates import PRIOR_CHANGES, PRIOR_FADES
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions, Sender
 from freshkeeper.maintenance.enricher.request_queue import CLOSED, MIN_TICK_MS, RequestQueue
 from freshkeeper.maintenance.enricher.row import CachedRow, again
 from freshkeeper.maintenance.enricher.row_cache import RowCache
 from freshkeeper.maintenance.enricher.row_table import NOW, Entry, RowTable
 from freshkeeper.maintenance.enricher.statistics import Counters, Stats
-from freshkeeper.maintenance.enricher.thresholds import PRICE_STEPS, Thresholds
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
+from freshkeeper.maintenance.enricher.worth import Worth
 from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.shared_state import SharedState
 
-MAX_COUNTED_READS = 64
-"""Reads of a key are counted with a memory of about so many."""
+NOTICEABLE_PRICE, NOTICEABLE_PACE = 1 / 16, 1 / 4
+"""Entries are considered again when the logarithm of the price, or of the pace of reads, has moved by more."""
 MAX_TICK_MS = 1000.0
 MAX_SHARED_TICK_MS = 100.0
 """With a store, invalidations of other processes take this long at most."""
@@ -68,7 +69,7 @@ class KeyCache:
         self.controller = PriceController(target=self.target)
         self.table = RowTable(self.capacity, self.now(), self.seed)
         self.cache = RowCache(self.table, self.counters, self.shared)
-        self.rows, self.rates = self.table.entries, self.cache.rates
+        self.rows, self.rates = self.table.entries, self.table.rates
         self.queue = RequestQueue(
             self.cache,
             self.sender,
@@ -83,8 +84,8 @@ class KeyCache:
         )
         if self.shared is not None and self.shared.price is not None:
             self.controller.base = self.shared.price
-        self._thresholds = Thresholds(self.waits)
-        self._epoch_price = self.controller.price
+        self._worth = Worth(self.waits)
+        self._epoch_price, self._epoch_pace = self.controller.price, self.table.pace
         self._audit_credit = 0.0
         self._set_tick()
 
@@ -92,6 +93,7 @@ class KeyCache:
         """Return a row, or the flight to wait for. Called where the quick look at `rows` was not enough."""
         with self.queue.lock:
             now = self.now()
+            self._count_reads()
             self._tick(now)
             entry = self.rows.get(key)
             if entry is None:
@@ -106,7 +108,7 @@ class KeyCache:
             wanted, demanded = self._consider(entry, now, options)
             if not wanted:
                 found: CachedRow[Any] | Flight = self.cache.row_of(entry, now)
-            elif key in self.cache.adopt({key: entry.fetched}, now) and now < self._stale_at(entry, now):
+            elif key in self.cache.adopt({key: entry.fetched}, now) and self._wait(entry, now) > 0.0:
                 found = self.cache.row_of(entry, now)
             else:
                 affords = key in self.queue.flights or self.queue.may_refresh(demanded)
@@ -128,7 +130,8 @@ class KeyCache:
         plain = options.max_age is None and options.min_freshness is None
         answers: list[CachedRow[Any] | Flight | None] = []
         undecided: dict[Hashable, list[int]] = {}
-        rows, epoch, prior_exposure = self.rows, self.epoch, self.rates.prior_exposure
+        rows, epoch = self.rows, self.epoch
+        prior_exposure, unannounced = self.rates.prior_exposure, self.rates.unannounced
         for place, key in enumerate(keys):
             entry = rows.get(key)
             if entry is None or now >= entry.check_at or entry.epoch != epoch or not plain:
@@ -137,8 +140,11 @@ class KeyCache:
                 continue
             entry.reads += 1
             doubt = now - entry.doubt_from
-            rate = (entry.changes + 1) / (entry.exposure + prior_exposure)  # as ChangeRates.rate, without the call
-            freshness = math.exp(-rate * doubt) if doubt > 0.0 else 1.0
+            freshness = 1.0
+            if doubt > 0.0:  # as UncertainRate.probability, without the calls
+                changes = entry.changes
+                scale = entry.exposure + prior_exposure * PRIOR_FADES / (PRIOR_FADES + changes)
+                freshness = (1.0 + doubt * unannounced / scale) ** -(changes + PRIOR_CHANGES)
             answers.append(new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None)))
         self.quick_hits += len(keys) - sum(map(len, undecided.values()))
         if undecided:
@@ -156,6 +162,7 @@ class KeyCache:
         found: dict[Hashable, CachedRow[Any] | Flight] = {}
         stale: list[tuple[bool, float, Entry]] = []
         with self.queue.lock, self.queue.gathering():
+            self._count_reads()
             self.cache.adopt({key: -math.inf for key in reads if key not in self.rows}, now)
             for key, count in reads.items():
                 entry = self.rows.get(key)
@@ -179,7 +186,7 @@ class KeyCache:
             if len(stale) > affordable:
                 stale.sort(key=lambda each: each[:2], reverse=True)
             for place, (demanded, _, entry) in enumerate(stale):
-                if entry.key in adopted and now < self._stale_at(entry, now):
+                if entry.key in adopted and self._wait(entry, now) > 0.0:
                     found[entry.key] = self.cache.row_of(entry, now)
                 else:
                     affords = place < affordable or (demanded and self.queue.may_refresh(demanded))
@@ -265,34 +272,29 @@ class KeyCache:
         if options.min_freshness is not None:
             demanded = demanded or kept < options.min_freshness
         self.queue.recent.append(entry)
-        stale_at = self._stale_at(entry, now)
+        wait = self._wait(entry, now)
         entry.epoch = self.epoch
-        if now >= stale_at:
+        if wait <= 0.0:
             entry.check_at = NOW
             return True, demanded
-        # Read rates change: look again when half of the time is over, or when the key was known for half as long again.
-        known = now - entry.since
-        entry.check_at = min(now + (stale_at - now) / 2, now + known / 2 + self.table.gap(now) / 4)
+        # Read rates change: look again when the key was known for half as long again.
+        entry.check_at = now + min(wait, self.table.known_ms(entry) / 2)
         return demanded or self._audit_due(entry, kept), demanded
 
-    def _stale_at(self, entry: Entry, now: float) -> float:
-        """Return the time from which on a read should fetch the row again."""
-        rate = self.rates.rate(entry)
-        if entry.doubt_from == -math.inf:
-            return NOW
-        price = self.controller.price * self.queue.key_cost
-        threshold = self._thresholds.best(self.table.read_rate(entry, now) / rate, max(price, 1e-9))
-        return entry.doubt_from + threshold / rate
+    def _wait(self, entry: Entry, now: float) -> float:
+        """Return milliseconds during which no read should fetch the row again; 0 if this one should."""
+        price = max(self.controller.price * self.queue.key_cost, 1e-9)
+        row = self.rates.of_row(entry)
+        return self._worth.wait(row, self.table.read_rate(entry), now - entry.doubt_from, price)
 
     def _judge_quick_reads(self, entry: Entry, now: float) -> None:
         """Judge the hits since the last decision about a row, and count reads with a short memory."""
         quick = entry.reads - 1 - entry.judged
         if quick > 0:
-            x = self.rates.rate(entry) * max(now - entry.doubt_from, 0.0)
-            self._judge(quick, (1.0 - math.exp(-x)) / x if x > 1e-6 else 1.0)  # the mean of e^-x since doubt began
-        if entry.reads > MAX_COUNTED_READS:
-            entry.reads //= 2
-            entry.since = (entry.since + now) / 2
+            row, doubt = self.rates.of_row(entry), now - entry.doubt_from
+            finite = 0.0 < doubt < math.inf
+            self._judge(quick, row.right_ms(doubt) / doubt if finite else row.probability(doubt))
+        self.table.fade_reads(entry)
         entry.judged = entry.reads
 
     def _judge(self, reads: int, believed: float) -> None:
@@ -316,20 +318,25 @@ class KeyCache:
         return True
 
     def _tick(self, now: float) -> None:
-        """Pay income in, and set the price; entries are considered again when it has moved by a cell of the grid."""
+        """Pay income in, measure the pace of reads, and set the price."""
         if now < self.next_tick:
             return
+        self._count_reads()
         income = self.bucket.fill(now)
         price = self.controller.update(self.bucket, income)
         self._audit_credit = min(self._audit_credit + self.audit * income, max(1.0, self.audit * self.bucket.capacity))
-        if abs(math.log(price / self._epoch_price)) > 0.5 / PRICE_STEPS:
-            self._epoch_price = price
+        self.table.measure_pace(now)
+        dearer, faster = math.log(price / self._epoch_price), math.log(self.table.pace / self._epoch_pace)
+        if abs(dearer) > NOTICEABLE_PRICE or abs(faster) > NOTICEABLE_PACE:
+            self._epoch_price, self._epoch_pace = price, self.table.pace
             self.epoch += 1
         self.next_tick = now + self._tick_ms
         if self.shared is not None:
             self.shared.price = self.controller.base
             for key in self.shared.invalidated():
                 self._doubt(key)
+
+    def _count_reads(self) -> None:
         self.table.reads = float(self.counters.hits + self.quick_hits + self.counters.misses)
 
     def stats(self) -> Stats:

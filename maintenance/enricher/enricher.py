@@ -1,12 +1,12 @@
 """Rows by key for threads: a cache that decides at each read whether a row is worth a request."""
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.beliefs.change_rates import PRIOR_CHANGES, PRIOR_FADES
 from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
 from freshkeeper.maintenance.enricher.engine import new_row
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
@@ -101,9 +101,12 @@ class Enricher(BaseEnricher[K, V]):
                     entry.reads += 1  # two threads at once may count as one
                     engine.quick_hits += 1
                     doubt = now - entry.doubt_from
-                    # The rate as ChangeRates.rate has it, without the call.
-                    rate = (entry.changes + 1) / (entry.exposure + engine.rates.prior_exposure)
-                    freshness = math.exp(-rate * doubt) if doubt > 0.0 else 1.0
+                    freshness = 1.0
+                    if doubt > 0.0:  # as UncertainRate.probability, without the calls
+                        rates = engine.rates
+                        changes = entry.changes
+                        scale = entry.exposure + rates.prior_exposure * PRIOR_FADES / (PRIOR_FADES + changes)
+                        freshness = (1.0 + doubt * rates.unannounced / scale) ** -(changes + PRIOR_CHANGES)
                     return new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None))
             if max_wait is None:
                 return self._read(key, DEFAULT_READ, None)

@@ -1,8 +1,8 @@
 """The rows of an enricher with what is known of them.
 
-All that is known of a row is two numbers: the rate λ at which it changes, and the time `doubt_from` from which on it
-may have. The probability that it is still right is e^(−λ·(now − doubt_from)). A row is taken to be right for certain
-until `expires`, so doubt begins there; a hint moves `doubt_from` into the past.
+All that is known of a row is how it changes (ChangeRates), and the time `doubt_from` from which on it may have. The
+probability that it is still right is that of surviving now − doubt_from. A row is taken to be right for certain until
+`expires`, so doubt begins there; a hint moves `doubt_from` into the past.
 """
 
 import math
@@ -10,10 +10,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.base.times import UNKNOWN
-from freshkeeper.maintenance.beliefs.change_rates import ChangeRates
 from freshkeeper.maintenance.beliefs.hints import HintQuality
 from freshkeeper.maintenance.enricher.row import CachedRow, fingerprint
-from freshkeeper.maintenance.enricher.row_table import FIRST_GAP_MS, NOW, Entry, RowTable
+from freshkeeper.maintenance.enricher.row_table import NOW, Entry, RowTable
 from freshkeeper.maintenance.enricher.statistics import Counters
 from freshkeeper.maintenance.enricher.stored_row import StoredRow
 from freshkeeper.maintenance.fetching.endpoint import Copy
@@ -21,8 +20,8 @@ from freshkeeper.maintenance.fetching.endpoint import Copy
 if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.shared_state import SharedState
 
-CHANGES_PER_GAP = 0.1
-"""A row is taken to change once in ten gaps between its reads until something was learned."""
+MAX_PRECISION = 0.999
+"""However right the hints of a source were so far, a row that was hinted at may still be right."""
 
 
 class RowCache:
@@ -33,7 +32,7 @@ class RowCache:
         self.entries = table.entries
         self.counters = counters
         self.shared = shared
-        self.rates = ChangeRates(FIRST_GAP_MS / CHANGES_PER_GAP)
+        self.rates = table.rates
         self.hints = HintQuality()
         self.audited: dict[Hashable, float] = {}
         """rows that are fetched to audit them, with the freshness that was believed"""
@@ -45,12 +44,12 @@ class RowCache:
 
     def gain(self, entry: Entry, now: float) -> float:
         """Return how many more reads a fetch now would make right, by and by."""
-        return (1.0 - self.probability_right(entry, now)) * self.table.read_rate(entry, now) / self.rates.rate(entry)
+        row = self.rates.of_row(entry)
+        return (1.0 - row.probability(now - entry.doubt_from)) * self.table.read_rate(entry) / row.mean
 
     def probability_right(self, entry: Entry, now: float) -> float:
         """Return the probability that a row is still right."""
-        doubt = now - entry.doubt_from
-        return math.exp(-self.rates.rate(entry) * doubt) if doubt > 0 else 1.0
+        return self.rates.of_row(entry).probability(now - entry.doubt_from)
 
     def store(self, key: Hashable, copy: Copy, at: float) -> Entry:
         """Put a fresh row in the place of the old one, and learn from the difference."""
@@ -90,13 +89,14 @@ class RowCache:
         entry = self.entries.get(key)
         if entry is None or entry.fetched > at:
             return
-        self._hinted.setdefault(key, self.row_of(entry, now).freshness)
-        doubt_from = min(entry.doubt_from, now)
-        entry.doubt_from = doubt_from + math.log(1.0 - min(self.hints.precision, 0.999)) / self.rates.rate(entry)
+        freshness = self.probability_right(entry, now)
+        self._hinted.setdefault(key, freshness)
+        doubt = self.rates.of_row(entry).doubt_of(freshness * (1.0 - min(self.hints.precision, MAX_PRECISION)))
+        entry.doubt_from = now - doubt
         entry.check_at = NOW
 
     def forget(self, key: Hashable, now: float) -> None:
-        self.table.remove(key, now)
+        self.table.remove(key)
         self._hinted.pop(key, None)
         self.audited.pop(key, None)
         if self.shared is not None:
@@ -113,6 +113,7 @@ class RowCache:
             self.hints.learn(True, changed, 1.0 - hinted)
         elif changed:
             self.hints.learn(False, changed, 0.0)
+        self.rates.unannounced = self.hints.unannounced
         believed = self.audited.pop(entry.key, None)
         if believed is not None:
             self.counters.audited += 1
@@ -137,7 +138,8 @@ class RowCache:
             if entry is None:
                 entry = self._insert(key, now)
                 self.rates.add(stored.changes, stored.exposure)
-                entry.reads, entry.since = stored.reads, stored.since
+                entry.reads = stored.reads
+                entry.counted_from = self.table.reads - max(now - stored.since, 1.0) * self.table.pace
             entry.value, entry.fetched, entry.doubt_from = stored.value, stored.fetched, stored.doubt_from
             entry.changes, entry.exposure = stored.changes, stored.exposure
             entry.fingerprint = fingerprint(stored.value)
@@ -152,17 +154,16 @@ class RowCache:
         for key in keys:
             entry = self.entries.get(key)
             if entry is not None:
-                self.shared.keep(key, _stored(entry))
+                self.shared.keep(key, self._stored(entry))
         self.shared.flush()
 
-
-def _stored(entry: Entry) -> StoredRow:
-    return StoredRow(
-        value=entry.value,
-        fetched=entry.fetched,
-        doubt_from=entry.doubt_from,
-        changes=entry.changes,
-        exposure=entry.exposure,
-        reads=entry.reads,
-        since=entry.since,
-    )
+    def _stored(self, entry: Entry) -> StoredRow:
+        return StoredRow(
+            value=entry.value,
+            fetched=entry.fetched,
+            doubt_from=entry.doubt_from,
+            changes=entry.changes,
+            exposure=entry.exposure,
+            reads=entry.reads,
+            since=self.table.now - self.table.known_ms(entry),
+        )

@@ -15,7 +15,7 @@ class StoredRow(NamedTuple):
     value: Any
     fetched: float
     doubt_from: float
-    changes: int
+    changes: float
     exposure: float
     reads: int
     since: float

@@ -71,12 +71,12 @@ class PriceController:
     that answers are right instead, as far as the bucket allows.
     """
 
-    steepness: float = 2.0
+    steepness: float = 1.0
     drift: float = 0.3
     target: float | None = None
-    base: float = 0.5
+    base: float = 1.0
     target_price: float = MIN_PRICE
-    price: float = 0.5
+    price: float = 1.0
 
     def update(self, bucket: TokenBucket, income: float) -> float:
         """Return the price after so much income."""

@@ -289,6 +289,26 @@ def test_a_hint_brings_a_fetch_forward_and_false_alarms_wear_it_out(make: Make, 
     assert "a" in enricher
 
 
+@pytest.mark.parametrize(("announced", "silence"), [(1.0, 0.05), (0.5, 0.5), (0.0, 1.0)])
+def test_silence_is_believed_as_far_as_hints_announced_the_changes_so_far(
+    make: Make, table: Table, clock: Any, announced: float, silence: float
+) -> None:
+    enricher = make(budget="1/s")
+    for n in range(400):
+        clock.forward(10)
+        table.rows["a"] = n
+        if n % 2 < 2 * announced:
+            enricher.may_have_changed("a")
+        enricher.get("a", max_age=0)
+    assert enricher._engine.rates.unannounced == pytest.approx(silence, abs=0.02)
+    clock.forward(1.5)
+    rate = enricher._engine.rates.of_row(enricher._engine.rows["a"])
+    without_hints = rate._replace(scale=rate.scale * enricher._engine.rates.unannounced)
+    believed = enricher.get("a", max_wait=0).freshness
+    assert believed == pytest.approx(without_hints.probability(1500 * silence), abs=0.02)
+    assert believed > 0.9 or announced < 1
+
+
 def test_rows_are_put_invalidated_forgotten_and_cleared(make: Make, table: Table, clock: Any) -> None:
     enricher = make()
     enricher.put("a", "mine")
