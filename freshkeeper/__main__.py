@@ -70,7 +70,9 @@ COMMANDS = {
     "trace conference": Subcommand("trace", "conference", "simulate"),
     "trace describe": Subcommand("trace", "describe", "simulate"),
     "trace convert": Subcommand("trace", "convert", "simulate"),
+    "notebook list": Subcommand("notebook", "list_notebooks", "notebook"),
     "notebook report": Subcommand("notebook", "report", "notebook"),
+    "notebook open": Subcommand("notebook", "open_notebook", "notebook"),
     "config init": Subcommand("config", "init", "simulate"),
     "config list": Subcommand("config", "list_names", "simulate"),
     "config show": Subcommand("config", "show", "simulate"),
@@ -79,7 +81,7 @@ COMMANDS = {
 }
 GROUPS = {
     "trace": "Generate, convert and describe traces: arrivals, edges and changes.",
-    "notebook": "Run a notebook without Jupyter and keep it as a page.",
+    "notebook": "Notebooks about runs and journals: list them, run one as a page, or open one in Jupyter.",
     "config": "Configs: write one, see those that come with freshkeeper, check one, print the schema.",
 }
 """The first words of commands of two words."""

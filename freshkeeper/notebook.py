@@ -1,9 +1,11 @@
 """Pieces for notebooks: pictures of a run with a sentence each, folded tables, figures and frontiers."""
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
-from math import nan
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.pages.pictures import Picture
     from freshkeeper.simulator.budget.answer import BudgetAnswer
     from freshkeeper.simulator.experiment.run_directory import Run
+    from freshkeeper.simulator.experiment.scores import Score
 
 
 @dataclass(frozen=True)
@@ -41,22 +44,82 @@ class JudgedRun:
     setting: str
     figures: Mapping[str, "Picture"]
 
+    @cached_property
+    def scores(self) -> "list[Score]":
+        """The scores of the setting, the best first: shares of all answers, or of a drawn workload means."""
+        from freshkeeper.simulator.report.groups import groups
+
+        found = []
+        for group in groups(self.run):
+            for policy in group.policies_in(self.setting):
+                score = group.scores[self.setting, policy]
+                if not isnan(score.freshness.mean):
+                    found.append(score)
+        return found
+
     def lead(self) -> NotebookPiece:
         """Say how fresh the answers were, policy by policy, against the target."""
-        rows = sorted(self._rows("freshness"), key=lambda row: -row["freshness"])
-        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run.path}: nothing was answered."
-        return NotebookPiece(said, f"<p class='lead'>{escape(said)}</p>")
+        sentences = [f"{self._headline(score)}." for score in self.scores] or [
+            f"{self.run.path}: nothing was answered."
+        ]
+        first, others = sentences[0], " ".join(sentences[1:])
+        return NotebookPiece(" ".join(sentences), f"<p class='lead'>{escape(first)}</p><p>{escape(others)}</p>")
+
+    def beside_ttl(self) -> None:
+        """Show the policies beside a TTL cache that makes as many requests as the best of them."""
+        from freshkeeper.maintenance.base.errors import FreshkeeperError
+        from freshkeeper.maintenance.base.stats import Estimate
+        from freshkeeper.maintenance.pages.amounts import duration, percent, percent_with_interval, points
+
+        fair = [score for score in self.scores if self._keeps_budget(score)]
+        if not fair:
+            _say("Nothing was answered within a budget, so there is nothing to compare with a TTL cache.")
+            return
+        best = fair[0]
+        try:
+            share, ttl_ms = self._ttl(best)
+        except FreshkeeperError as error:
+            _say(f"What a TTL cache would have done cannot be told: {error}.")
+            return
+        ahead = Estimate(best.freshness.mean - share, float("nan"), 0)
+        name, side = best.series.policy, "ahead of it" if ahead.mean >= 0 else "behind it"
+        words = (
+            f"A TTL cache that makes as many requests, whose entries live {duration(ttl_ms)}, keeps {percent(share)} "
+            f"fresh; {name} is {points(ahead)} {side}."
+        )
+        shares = {score.series.policy: percent_with_interval(score.freshness) for score in self.scores}
+        values = {score.series.policy: score.freshness.mean for score in self.scores}
+        _say(words)
+        _show(
+            bars(
+                "The policies beside a TTL cache",
+                "of answers fresh",
+                values | {"ttl": share},
+                shares | {"ttl": percent(share)},
+                words,
+            )
+        )
+
+    def _keeps_budget(self, score: "Score") -> bool:
+        contender = self.run.contender(score.series.policy)
+        return not contender.is_bound and contender.budgeted and not score.over_budget
+
+    def _ttl(self, best: "Score") -> tuple[float, float]:
+        """Return the share of fresh answers and the TTL: as the run has it, else by a replay of the journal."""
+        from freshkeeper.simulator.report.groups import is_drawn
+
+        for cache in self.run.baselines:
+            share = cache.freshness if is_drawn(self.run) else cache.pooled
+            if (cache.setting, cache.policy) == (self.setting, "ttl") and share is not None and cache.ttl_ms:
+                return share, cache.ttl_ms
+        return _replayed_ttl(self.run.path, self.setting, best.requests_per_evaluation)
 
     def figure(self, key: str) -> None:
         """Show a picture under its sentence; where there is nothing to draw the sentence says so."""
-        from IPython import display as jupyter
-
-        display: Callable[[NotebookPiece], None] = jupyter.display
         found = self.figures.get(key)
-        said = found.words if found else f"{key}: nothing is known of it in this run."
-        display(NotebookPiece(said, f"<p>{escape(said)}</p>"))
+        _say(found.words if found else f"{key.replace('-', ' ')}: nothing is known of it in this run.")
         if found:
-            display(NotebookPiece(said, svg=found.svg))
+            _show(found)
 
     def table(self, name: str, *columns: str) -> NotebookPiece:
         """Show some columns of a table of the analysis, folded."""
@@ -74,16 +137,18 @@ class JudgedRun:
     def _rows(self, name: str) -> list[Mapping[str, Any]]:
         return [row for row in self.run.analysis.tables.get(name, ()) if row["setting"] == self.setting]
 
-    def _headline(self, row: Mapping[str, Any]) -> str:
-        from freshkeeper.maintenance.base.stats import Estimate
+    def _headline(self, score: "Score") -> str:
         from freshkeeper.maintenance.pages.amounts import percent, percent_with_interval
+        from freshkeeper.simulator.report.groups import is_drawn
 
-        within, half = row["within_target"], row["ci95"]
+        policy = score.series.policy
+        within = next((row["within_target"] for row in self._rows("freshness") if row["policy"] == policy), None)
         wanted = f"{100 * self.target:.3g} % or more"
         met = "" if within is None else f", {wanted} in {percent(within, 0)} of the evaluations"
-        basis = "" if row["basis"] == "truth" else f" ({row['basis']})"
-        kept = percent_with_interval(Estimate(row["freshness"], nan if half is None else half, 0))
-        return f"{row['policy'] or 'The run'} kept {kept} of the answers fresh{met}{basis}"
+        basis = "" if score.basis == "truth" else f" ({score.basis})"
+        mean = " (mean over evaluations)" if is_drawn(self.run) else ""
+        share = percent_with_interval(score.freshness)
+        return f"{policy or 'The run'} kept {share} of the answers fresh{mean}{met}{basis}"
 
 
 def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
@@ -98,6 +163,50 @@ def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
     chosen = setting or next(iter(settings), "")
     shown = pictures(whole, choice=chosen if len(settings) > 1 else "")
     return JudgedRun(whole, target, chosen, {picture.key: picture for picture in reversed(shown)})
+
+
+def _replayed_ttl(run: Path, setting: str, requests: float) -> tuple[float, float]:
+    """Return the share of fresh answers and the TTL of a cache that sends so many requests in a replay."""
+    from freshkeeper.simulator.experiment.replay import replay_of
+    from freshkeeper.simulator.experiment.run_parts import task_of
+    from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+    from freshkeeper.simulator.experiment.ttl_caches.caches import Caches
+
+    with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
+        task = task_of(replay_of(run, {"policies": "lru"}, Path(place) / "trace", setting).experiment, 0, 0)
+        _, point = Caches([Reads.of(task)], task.warm_up, drawn=False).spending(requests)
+    return point.freshness.mean, point.knob
+
+
+def _say(words: str) -> None:
+    _display(NotebookPiece(words, f"<p>{escape(words)}</p>"))
+
+
+def _show(picture: "Picture") -> None:
+    _display(NotebookPiece(picture.words, svg=picture.svg))
+
+
+def _display(piece: NotebookPiece) -> None:
+    from IPython import display as jupyter
+
+    display: Callable[[NotebookPiece], None] = jupyter.display
+    display(piece)
+
+
+def bars(title: str, axis: str, values: Mapping[str, float], texts: Mapping[str, str], words: str) -> "Picture":
+    """Return bars with a text beside each, the first one on top; shares are percentages."""
+    from freshkeeper.maintenance.pages.charts import PERCENT, Axis, Chart, ChartForm
+    from freshkeeper.maintenance.pages.figures import ChartTable
+    from freshkeeper.maintenance.pages.figures import figure as chart_of
+    from freshkeeper.maintenance.pages.pictures import picture
+    from freshkeeper.maintenance.pages.styles import looks
+
+    styles = looks({label: label.split()[0] for label in values})
+    rows = []
+    for label, value in values.items():
+        rows.append({"policy": label, "mid": value, "text": texts[label], "paint": styles[label].paint})
+    chart = Chart(form=ChartForm.BARS, x=Axis(axis, PERCENT if max(values.values()) <= 1 else ""))
+    return picture(chart_of("bars", title, chart, {"": ChartTable(rows, words)}, styles), "")
 
 
 def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> NotebookPiece:

@@ -1,56 +1,89 @@
 # ---
 # jupyter:
 #   jupytext:
-#     formats: py:percent
+#     formats: ipynb,py:percent
 # ---
 
 # %% [markdown]
-# # One round, looked at from all sides
+# # One round: which copies are worth a request?
 #
-# A round is what a policy is asked at one evaluation: who needs what, how often, and how long it would stay fresh.
-# This is the example of Figure 1 of *Planning Ahead*: three lookup keys in the window, three cached entries, six
-# edges. Open it with jupytext (`jupytext --to notebook notebooks/00-one-round.py`) or run it as a program.
+# At every evaluation a policy is given a round: who needs which cached entry, how often, and how long a new copy of
+# it would stay fresh. A TTL cache looks at none of this, only at the age of copies. This notebook shows what that
+# costs, first on one round by hand, policy by policy, and in the end as a chart.
+#
+# Without a run the round is Figure 1 of *Planning Ahead*: three lookup keys in the window, three cached entries, six
+# edges, all copies stale and equally old. With `run` it is the evaluation of your run directory or journal that had
+# the most stale answers, with its stalest entries.
+
+# %% tags=["parameters"]
+run = ""  # a run directory or a journal with answers; default: Figure 1
+setting = ""  # of several settings which one; default: the first
+requests = 2  # how many requests a policy may send
 
 # %%
-import networkx as nx
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
-from freshkeeper import Budget, Case, policy, round_of, to_networkx
+from freshkeeper import Budget, Case, policy, round_of
+from freshkeeper.commands.screen import TextTable, show
+from freshkeeper.notebook import bars
+from freshkeeper.simulator.report.recorded_round import share_fresh, stalest_round
 
-edges = [(0, 0), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]
-counts = [[1, 1], [2, 2], [1, 1]]
-"""c_i(m): window mappings of each lookup key now and at the next evaluation"""
-
-round = round_of(edges, counts, life=[1, 2, 2])
-
-# %% [markdown]
-# Demand is adjacency times profile: how many answers each cached entry takes part in, now and at the next evaluation.
-
-# %%
-print(round.demand)
-
-# %% [markdown]
-# What each policy refreshes with one request, and with two. Cached entry 0 is the most popular but changes before the
-# next evaluation; cached entry 2 lasts.
-
-# %%
-for name in ("sbm", "ibm", "gain", "oracle"):
-    picks = [policy(name).select(round, Budget(n, n), np.random.default_rng(0)).chosen.tolist() for n in (1, 2)]
-    print(f"{name:7s} one request: {picks[0]}   two: {picks[1]}")
+if run:
+    recorded = stalest_round(Path(run), setting)
+    round, keys, entries = recorded.round, recorded.keys, recorded.entries
+else:
+    edges = [(0, 0), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]
+    counts = [[1, 1], [2, 2], [1, 1]]  # window mappings of each lookup key, now and at the next evaluation
+    round, keys = round_of(edges, counts, life=[1, 2, 2]), ["key 0", "key 1", "key 2"]
+    entries = ["entry 0", "entry 1", "entry 2"]
+print(f"{len(keys)} lookup keys need {len(entries)} entries; {int(round.stale.sum())} of their copies are stale.")
 
 # %% [markdown]
-# The same round as aggregates: an answer is fresh only when all inputs of its lookup key are.
+# Demand is adjacency times profile: in how many answers each entry takes part, now and at the next evaluation. Beside
+# it is for how many of these evaluations a new copy would stay fresh.
 
 # %%
-sums = round_of(edges, counts, life=[1, 2, 2], case=Case.AGGREGATE)
-for name in ("sbm", "ibm", "bundle", "oracle"):
-    chosen = policy(name).select(sums, Budget(2, 2), np.random.default_rng(0)).chosen.tolist()
-    print(f"{name:7s} two requests: {chosen}")
+lines = []
+for number, entry in enumerate(entries):
+    now, then = (f"{answers:g}" for answers in round.demand[number])
+    lines.append(
+        [entry, "stale" if round.stale[number] else "fresh", now, then, f"{round.fresh_if_refreshed[number].sum():g}"]
+    )
+show(TextTable("", ["entry", "copy", "answers now", "answers next", "evaluations fresh"], lines, words=2))
 
 # %% [markdown]
-# As a graph, for networkx and everything that draws it (docs/draw_graph.py makes the picture in the README).
+# What each policy refreshes with its requests, the most important entry first. `ttl` stands for a TTL cache whose
+# entries live so long that it sends as many requests: it takes the oldest copies.
 
 # %%
-graph = to_networkx(round, policy("ibm").select(round, Budget(1, 1), np.random.default_rng(0)))
-print(nx.bipartite.degrees(graph, [node for node in graph if node[0] == "sr"])[1])
-print({node: data["chosen"] for node, data in graph.nodes(data=True) if node[0] == "sr"})
+choices: dict[str, list[int]] = {"no refresh": []}
+for name in ("ttl", "sbm", "ibm", "gain", "plan", "oracle"):
+    chooser = policy(name, ttl_ms=0) if name == "ttl" else policy(name)
+    selection = chooser.select(round, Budget(requests, requests), np.random.default_rng(0))
+    choices[name] = selection.chosen[:requests].tolist()
+refreshed = [[name, ", ".join(entries[number] for number in chosen)] for name, chosen in choices.items()]
+show(TextTable("", ["policy", "refreshes"], refreshed, words=2))
+
+# %% [markdown]
+# The same round as aggregates: an answer is fresh only when all entries of its lookup key are, so `bundle` refreshes
+# whole lookup keys.
+
+# %%
+aggregate = replace(round, case=Case.AGGREGATE)
+for name in ("sbm", "ibm", "bundle"):
+    chosen = policy(name).select(aggregate, Budget(requests, requests), np.random.default_rng(0)).chosen
+    print(f"{name}: {', '.join(entries[number] for number in chosen) or 'nothing'}")
+
+# %% [markdown]
+# What it is worth: the share of the answers, now and at the next evaluation, that are fresh after each choice.
+
+# %%
+shares = {name: share_fresh(round, chosen) for name, chosen in choices.items()}
+texts = {name: f"{100 * share:.0f} %" for name, share in shares.items()}
+words = "1 request" if requests == 1 else f"{requests} requests"
+sentence = f"With {words} a TTL cache keeps {texts['ttl']} of the answers fresh, and plan {texts['plan']}."
+print(sentence)
+bars("Each choice", "of answers fresh, now and next", shares, texts, sentence)

@@ -7,11 +7,16 @@
 # %% [markdown]
 # # How fresh were the answers?
 #
-# A report of any run directory or journal, answer by answer, judged by the truth or by audits. As a page, without
-# Jupyter: `freshkeeper notebook report RUN --out report.html`. What every number means: docs/analysis.md.
+# A report of any run directory or journal, answer by answer, judged by the truth or by audits: how fresh, fresher than
+# a TTL cache or not, where the stale answers come from, and what the requests brought. As a page, without Jupyter:
+# `freshkeeper notebook report RUN --out report.html`. What every number means: docs/analysis.md.
+
+# %% tags=["parameters"]
+run = ""  # a run directory or a journal; default: a demonstration is simulated
+target = 0.9  # how much of the answers should be fresh
+setting = ""  # of several settings which one; default: the first
 
 # %%
-import os
 import tempfile
 from pathlib import Path
 
@@ -19,22 +24,24 @@ from freshkeeper.notebook import judged_run
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
-# %% tags=["parameters"]
-run = ""  # a run directory or a journal; without one a demonstration is simulated
-target = 0.9  # how much of the answers should be fresh
-setting = ""  # of several settings which one; "" is the first
-
-# %%
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-given = run or os.environ.get("FRESHKEEPER_RUN", "")
-place = Path(given) if given else Path(temporary.name) / "demonstration"
-if not given:
+place = Path(run) if run else Path(temporary.name) / "demonstration"
+if not run:
     drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000]}
     world = {"workload": {**drawn, "arrival_interval_ms": [2000, 15_000]}, "knowledge": "learned", "start": "cold"}
     size = {"evaluations": 150, "seeds": 8, "budget": 4, "policies": "random,lru,plan", "bound": "never"}
     simulate(resolve({**world, **size, "answers": True}), place)
-told = judged_run(place, target, setting)
-told.lead()
+judged = judged_run(place, target, setting)
+judged.lead()
+
+# %% [markdown]
+# ## Is that better than a TTL cache?
+#
+# Of a simulation its own baselines tell. Of a journal a replay does: a TTL cache over the same arrivals and changes,
+# as far as the journal knows them.
+
+# %%
+judged.beside_ttl()
 
 # %% [markdown]
 # ## Freshness over time
@@ -42,28 +49,28 @@ told.lead()
 # The dotted line is the target.
 
 # %%
-told.figure("over-time")
+judged.figure("over-time")
 
 # %%
-told.table("freshness", "policy", "basis", "freshness", "ci95", "pooled", "within_target", "expected")
+judged.table("freshness", "policy", "basis", "pooled", "freshness", "ci95", "within_target", "expected")
 
 # %% [markdown]
 # ## Can the freshness be believed that answers are marked with?
 
 # %%
-told.figure("calibration")
+judged.figure("calibration")
 
 # %%
-told.table("calibration", "policy", "basis", "tenth", "evaluations", "expected", "freshness", "bias")
+judged.table("calibration", "policy", "basis", "tenth", "evaluations", "expected", "freshness", "bias")
 
 # %% [markdown]
 # ## How stale were the stale ones?
 
 # %%
-told.figure("stale-for")
+judged.figure("stale-for")
 
 # %%
-told.table("staleness_quantiles", "policy", "what", "stale_answers", "median_ms", "p95_ms", "most_ms")
+judged.table("staleness_quantiles", "policy", "what", "stale_answers", "median_ms", "p95_ms", "most_ms")
 
 # %% [markdown]
 # ## Where do stale answers come from?
@@ -72,25 +79,25 @@ told.table("staleness_quantiles", "policy", "what", "stale_answers", "median_ms"
 # tenth would give a tenth.
 
 # %%
-told.figure("by-change-rate")
+judged.figure("by-change-rate")
 
 # %%
-told.figure("by-degree")
+judged.figure("by-degree")
 
 # %%
-told.table("by_change_rate", "policy", "decile", "least", "most", "answers", "stale", "freshness")
+judged.table("by_change_rate", "policy", "decile", "least", "most", "answers", "stale", "freshness")
 
 # %%
-told.table("by_degree", "policy", "decile", "least", "most", "answers", "stale", "freshness")
+judged.table("by_degree", "policy", "decile", "least", "most", "answers", "stale", "freshness")
 
 # %% [markdown]
 # ## The stalest entries
 
 # %%
-told.figure("stalest")
+judged.figure("stalest")
 
 # %%
-told.table("top_stale", "policy", "rank", "sr", "answers", "stale", "share_of_stale", "degree", "changes")
+judged.table("top_stale", "policy", "rank", "sr", "answers", "stale", "share_of_stale", "degree", "changes")
 
 # %% [markdown]
 # ## What did the budget buy?
@@ -99,19 +106,19 @@ told.table("top_stale", "policy", "rank", "sr", "answers", "stale", "share_of_st
 # saved.
 
 # %%
-told.figure("requests")
+judged.figure("requests")
 
 # %%
-told.table("wasted", "policy", "refreshes", "wasted", "wasted_share", "misses", "failed", "late")
+judged.table("wasted", "policy", "refreshes", "wasted", "wasted_share", "misses", "failed", "late")
 
 # %%
-told.table("missed", "policy", "stale_answers", "missed_answers", "share_of_stale")
+judged.table("missed", "policy", "stale_answers", "missed_answers", "share_of_stale")
 
 # %%
-told.table("budget", "policy", "paid_in", "spent", "used", "spent_per_evaluation", "saved_though_stale")
+judged.table("budget", "policy", "paid_in", "spent", "used", "spent_per_evaluation", "saved_though_stale")
 
 # %% [markdown]
 # ## What this cannot tell
 
 # %%
-told.limits()
+judged.limits()

@@ -7,14 +7,19 @@
 # %% [markdown]
 # # What budget do I need, and what does it cost?
 #
-# How many requests a day keep so much of the answers fresh, policy by policy, and what would a TTL cache need? On the
-# command line this is `freshkeeper budget RUN --target .9 --price 0.0004` (docs/budget.md).
+# How many requests a day keep so much of the answers fresh, policy by policy, and how many would a TTL cache need? On
+# the command line this is `freshkeeper budget RUN --target .9 --price 0.0004` (docs/budget.md).
 #
-# Parameters: a run, a journal or a trace (`FRESHKEEPER_RUN=runs/mine`; without it a workload is drawn, five seeds of
-# it, each with a trace of its own), the target, and the price of a request.
+# `run` is a run, a journal or a trace. Without it a workload is drawn, five seeds of it, each with a trace of its own.
+
+# %% tags=["parameters"]
+run = ""  # a run directory, a journal or a trace; default: a workload is drawn
+target = 0.9  # how much of the answers should be fresh
+setting = ""  # of a journal with several queries or sources, which one
+price = 0.0004  # of a request
+policies = "lru,plan"  # the policies to ask about
 
 # %%
-import os
 import tempfile
 from pathlib import Path
 
@@ -26,28 +31,20 @@ from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.replay import replay_of
 
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-target = float(os.environ.get("FRESHKEEPER_TARGET", "0.9"))
-price = float(os.environ.get("FRESHKEEPER_PRICE", "0.0004"))
-given = os.environ.get("FRESHKEEPER_RUN")
-
-drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000],
-         "arrival_interval_ms": [2000, 15_000]}  # fmt: skip
-workload = {"workload": drawn, "evaluations": 150, "seeds": 5, "knowledge": "learned", "start": "cold"}
-
-# %%
-if given:
-    experiment = replay_of(Path(given), assumed(Path(given), {"policies": "lru,plan"}), Path(temporary.name)).experiment
+if run:
+    changes = assumed(Path(run), {"policies": policies})
+    experiment = replay_of(Path(run), changes, Path(temporary.name) / "trace", setting).experiment
 else:
-    experiment = resolve({**workload, "policies": "lru,plan"})
+    drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000],
+             "arrival_interval_ms": [2000, 15_000]}  # fmt: skip
+    workload = {"workload": drawn, "evaluations": 150, "seeds": 5, "knowledge": "learned", "start": "cold"}
+    experiment = resolve({**workload, "policies": policies})
 found = answer(Question(experiment, target, price))
 print(lead(found))
 
 # %% [markdown]
-# The frontier: each point is a budget that was tried, or a time to live of a cache without one. Higher is fresher, and
-# further left is cheaper.
-
-# %%
-frontier(found)
+# Beside a TTL cache, which most systems have: what it needs for the target, and how fresh it is with as many requests
+# as each policy makes.
 
 # %%
 print("\n".join(sentences(found)))
@@ -60,3 +57,10 @@ needed(found)
 
 # %%
 print("\n".join(limits(found)))
+
+# %% [markdown]
+# The frontier: each point is a budget that was tried, or a time to live of a cache without one. Higher is fresher, and
+# further left is cheaper.
+
+# %%
+frontier(found)

@@ -1,6 +1,7 @@
 """A notebook that has run as one offline page: its texts, pictures and folded tables, without its code."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ FORMS = ("image/svg+xml", "text/html", "text/plain")
 def write_notebook(cells: Sequence[Any], file: Path, title: str, command: str) -> None:
     """Write the page of the cells of a notebook."""
     section = Section("notebook", "", list(_parts(cells)))
-    write_page(Page(kind="Freshness report", title=title, sections=[section], command=command), file)
+    write_page(Page(kind="Notebook", title=title, sections=[section], command=command), file)
 
 
 def _parts(cells: Sequence[Any]) -> Iterator[Markup]:
@@ -25,13 +26,15 @@ def _parts(cells: Sequence[Any]) -> Iterator[Markup]:
         if cell["cell_type"] == "markdown":
             # The page has a title of its own.
             yield Markup(markdown.render(cell["source"]).replace("h1>", "h2>"))
-        for output in cell.get("outputs", ()):
-            yield _output(output)
+        # What was printed comes in pieces as large as the kernel's buffer was.
+        for kind, outputs in groupby(cell.get("outputs", ()), key=lambda output: output["output_type"]):
+            if kind == "stream":
+                yield Markup("<pre>{}</pre>").format("".join(output["text"] for output in outputs))
+            else:
+                yield from map(_output, outputs)
 
 
 def _output(output: Any) -> Markup:
-    if output["output_type"] == "stream":
-        return Markup("<pre>{}</pre>").format(output["text"])
     form, text = next((form, output["data"][form]) for form in FORMS if form in output["data"])
     if form == "text/plain":
         return Markup("<pre>{}</pre>").format(text)

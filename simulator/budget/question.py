@@ -63,7 +63,7 @@ class Question:
 def assumed(place: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given keys and defaults for the others: a simulated run provides all but the policies."""
     about = About.read(place) or About()
-    simulated = bool(about.config) and "query" not in about.config
+    simulated = "workload" in about.config
     usual = {key: word for key, word in ASSUMED.items() if not simulated or key == "policies"}
     return {**usual, **given}
 

@@ -16,13 +16,15 @@ class Runs:
     seeds: int = 2
     ready: Path | None = None
 
-    def of(self, name: str) -> Path:
-        """Return the run of a shipped config, as fig2a, or of a file."""
-        if self.ready is not None and (self.ready / name).is_dir():
-            return self.ready / name
-        made = self.place / name
+    def of(self, name: str, baselines: bool = False) -> Path:
+        """Return the run of a shipped config, as fig2a, or of a file; with TTL caches it is called fig2a-baselines."""
+        directory = f"{name}-baselines" if baselines else name
+        if self.ready is not None and (self.ready / directory).is_dir():
+            return self.ready / directory
+        made = self.place / directory
         if not made.exists():
-            simulate(load(Path(name), {"seeds": self.seeds}), made)
+            changes = {"baselines": True} if baselines else {}
+            simulate(load(Path(name), {"seeds": self.seeds, **changes}), made)
         return made
 
 

@@ -34,7 +34,7 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
         return _of_trace(place, changes)
     about = About.read(place) or About()
-    if about.config and "query" not in about.config:
+    if "workload" in about.config:
         again = _again(place, about.config, changes)
         why = "" if {"window", "step"} & set(changes) else "as in the run"
         return Replay(again, [_evaluated(again.window, again.step, why)])
