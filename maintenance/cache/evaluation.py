@@ -336,6 +336,8 @@ class Evaluation:
     counts: Ints
     """how many mappings each of them has there"""
     audits: Sequence[Audit] = ()
+    policy_metrics: Mapping[str, float] = field(default_factory=dict)
+    """the numbers that the policy tells of itself"""
 
     @property
     def answers(self) -> Answers:

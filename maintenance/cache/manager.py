@@ -354,6 +354,7 @@ class Manager:
             sns=decision.sns,
             counts=decision.counts,
             audits=audits,
+            policy_metrics=self.runner.metrics(),
         )
 
     def revisit(

@@ -91,7 +91,7 @@ class Metrics:
                 self.errors.labels(source, kind_of(error)).inc()
             self.refreshes.labels(source, outcome).inc()
         self.failed_rounds.labels(source).inc(bool(manager.runner.error))
-        for name, value in manager.runner.metrics().items():
+        for name, value in evaluation.policy_metrics.items():
             self.of_policy.labels(source, name).set(value)
         self.misses.labels(source).set(len(manager.view.misses))
         self.budget_left.labels(source).set(record.carried)
