@@ -124,8 +124,7 @@ def _check_source(file: Path) -> str:
 
 def _check_run(file: Path) -> str:
     from freshkeeper.maintenance.engine.service_join.query_definition import QueryDefinition
-    from freshkeeper.maintenance.runtime.input_checks import check_inputs
-    from freshkeeper.maintenance.runtime.query_set import definitions_of
+    from freshkeeper.maintenance.runtime.query_set import check_inputs, definitions_of
 
     config = configured(str(file), {})
     if config.several:

@@ -79,7 +79,7 @@ def _clocks(config: "RunConfig") -> "dict[str, list[Regular]]":
     if config.state is None:
         return {}
     from freshkeeper.maintenance.sources.source_config import read_config
-    from freshkeeper.maintenance.state.learned_clocks import learned_clocks
+    from freshkeeper.maintenance.state.evidence_log import learned_clocks
 
     said = {
         name: read_config(Path(source)) if isinstance(source, str) and is_config(source) else source

@@ -57,7 +57,7 @@ def follow(
     Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
     `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
     """
-    from freshkeeper.maintenance.annotated.followed_sources import read_source
+    from freshkeeper.maintenance.annotated.annotated_source import read_source
     from freshkeeper.maintenance.annotated.following import Pauses
     from freshkeeper.maintenance.query.model import Operator
     from freshkeeper.maintenance.sources.fragments.annotation_style import (
@@ -100,7 +100,7 @@ def opened(
 ) -> "Iterator[AnnotatedQuery]":  # fmt: skip
     """Open a query over sources, and close the sources with it."""
     from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.annotated.followed_sources import annotated_source_of, declared_dynamic
+    from freshkeeper.maintenance.annotated.annotated_source import annotated_source_of, declared_dynamic
     from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 
     ledger = None if budget is None else Ledger(BudgetRule.of(budget, bank))

@@ -34,7 +34,7 @@ def match(
     """
     from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
     from freshkeeper.maintenance.outputs.result_sink import ResultSink
-    from freshkeeper.maintenance.runtime.query_files import names_of
+    from freshkeeper.maintenance.runtime.run_config import names_of
 
     files = pairs("stream", stream)
     read = {name: _parsed(file, list(files)) for name, file in names_of(queries).items()}
@@ -54,7 +54,7 @@ def match(
 
 def _parsed(file: str, streams: list[str]) -> "Query":
     from freshkeeper.maintenance.query.parser import parse
-    from freshkeeper.maintenance.runtime.query_files import read_text
+    from freshkeeper.maintenance.runtime.run_config import read_text
 
     try:
         return parse(read_text(file), streams=streams)

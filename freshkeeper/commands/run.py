@@ -55,8 +55,7 @@ def run(
     `freshkeeper run reach.yaml --policy plan --metrics :9100`,
     `freshkeeper run queries/ --stream http://example.org/s=posts.nq --out answers`
     """
-    from freshkeeper.maintenance.runtime.query_files import names_of
-    from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of
+    from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of, names_of
 
     given = given_keys(RunConfig, options)
     first, *more = queries
@@ -73,7 +72,7 @@ def run(
 
 def _sources_to_follow(config: "RunConfig") -> "list[SourceConfig]":
     """Return the sources of a query to follow: one without windows and SERVICE over fragments alone."""
-    from freshkeeper.maintenance.annotated.followed_sources import all_fragments
+    from freshkeeper.maintenance.annotated.annotated_source import all_fragments
 
     if config.several or config.streams or config.graph_files:
         return []
@@ -110,10 +109,10 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 def _carry_out(config: "RunConfig") -> None:
     """Run the queries: answers to standard output, everything else to standard error."""
+    from freshkeeper.commands.interrupts import Stopping
     from freshkeeper.maintenance.engine.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-    from freshkeeper.maintenance.runtime.stopping import Stopping
 
     if sources := _sources_to_follow(config):
         from freshkeeper.commands.follow import deliver, opened
@@ -207,7 +206,7 @@ def _result_notes(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
 
 def read_query(written: str) -> str:
     """Return the text of a query given as a file or as text."""
-    from freshkeeper.maintenance.runtime.query_files import read_text
+    from freshkeeper.maintenance.runtime.run_config import read_text
 
     return read_text(written)
 

@@ -10,7 +10,7 @@ the clock of the first source.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyoxigraph import NamedNode, Quad, Store
+from pyoxigraph import DefaultGraph, NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.annotated.annotated_patterns import (
     PredicateSplit,
@@ -19,14 +19,18 @@ from freshkeeper.maintenance.annotated.annotated_patterns import (
     predicates_in,
 )
 from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, StaticFragments
-from freshkeeper.maintenance.annotated.followable import as_graphs, services, tree_of
-from freshkeeper.maintenance.annotated.together import FederatedReader
 from freshkeeper.maintenance.base.addresses import mask_secrets
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.cache.budget.ledger import Ledger
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
-from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.source_text import SourceText
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
+from freshkeeper.maintenance.query.syntax.tree import GraphBlock, Select, ServiceBlock
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     AnnotationEncoding,
@@ -35,7 +39,109 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     read_elements,
 )
 from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed
+from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.sources.transport import Bound, Term
+
+
+@dataclass(eq=False)
+class FederatedReader:
+    """Reads the fragments of all sources for one evaluation."""
+
+    readers: Sequence[StaticFragments]
+    quads_by_source: Sequence[dict[Quad, None]] = ()
+    """the quads of each source"""
+    federation: "FederatedReader | None" = field(default=None, repr=False)
+    """the reader of all sources, if this one reads only one"""
+
+    def __post_init__(self) -> None:
+        self.quads_by_source = self.quads_by_source or [{} for _ in self.readers]
+
+    @property
+    def quads(self) -> bool:
+        """True if any source has graphs."""
+        return any(reader.quads for reader in (self.federation or self).readers)
+
+    def pages(self, pattern: QuadPattern) -> float:
+        """Return how many requests a fragment needs over all sources."""
+        return sum(reader.pages(pattern) for reader in self.readers if _can_have(reader, pattern))
+
+    def has(self, pattern: QuadPattern) -> bool:
+        return all(reader.has(pattern) for reader in self.readers if _can_have(reader, pattern))
+
+    def read_all(self, pattern: QuadPattern) -> list[Quad]:
+        """Return the fragment from all sources.
+
+        For an open graph only named graphs, as GRAPH does not match the default.
+        """
+        every = []
+        for reader, found in zip(self.readers, self.quads_by_source, strict=True):
+            quads = reader.read_all(pattern) if _can_have(reader, pattern) else []
+            if not reader.quads:
+                quads = [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
+            elif pattern.graph is None:
+                quads = [quad for quad in quads if not isinstance(quad.graph_name, DefaultGraph)]
+            found.update(dict.fromkeys(quads))
+            every += quads
+        return every
+
+    def service(self, address: str) -> "FederatedReader | None":
+        """Return a reader of only the source at this address, or None."""
+        every = self.federation or self
+        for reader, found in zip(every.readers, every.quads_by_source, strict=True):
+            if reader.start == address:
+                return FederatedReader([reader], [found], every)
+        return None
+
+
+def _can_have(reader: StaticFragments, pattern: QuadPattern) -> bool:
+    """Return True if a source may have quads of a fragment: without graphs it has the default graph only."""
+    return reader.quads or isinstance(pattern.graph, DefaultGraph)
+
+
+def tree_of(query: str, addresses: Sequence[str]) -> Select:
+    """Return the syntax tree of a query over the sources at these addresses.
+
+    Raise an error if it cannot be followed.
+    """
+    try:
+        if not isinstance(Store().query(query), QuerySolutions):
+            raise InputError("the query is not a SELECT query; only SELECT can be followed")
+    except SyntaxError as error:
+        raise InputError(f"the query is not valid SPARQL: {' '.join(str(error.msg).split())}") from None
+    tokens = tokenize(query)
+    tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    if any(token.is_word("FROM") for token in tree.head):
+        raise ConfigError("FROM is not supported: a query follows the whole of each --source")
+    _check_services(tree, addresses)
+    return tree
+
+
+def services(tree: Select) -> frozenset[str]:
+    """Return the addresses in SERVICE clauses."""
+    return frozenset(e.iri for e in tree.deep() if isinstance(e, ServiceBlock) and e.iri is not None)
+
+
+def as_graphs(tree: Select) -> str:
+    """Return the query with GRAPH in place of SERVICE: one graph per source."""
+    found = [e for e in tree.deep() if isinstance(e, ServiceBlock)]
+    weaver, source = Weaver(tree.source.tokens.text), tree.source.tokens.text
+    weaver.copy(0, len(source), [Edit(e.start, e.name.end, f"GRAPH <{e.iri}>") for e in found])
+    return weaver.finish().text
+
+
+def _check_services(tree: Select, addresses: Sequence[str]) -> None:
+    found = [element for element in tree.deep() if isinstance(element, ServiceBlock)]
+    for element in found:
+        if element.iri not in addresses:
+            raise ConfigError(
+                f"SERVICE {element.name.text} is not a followed source: add it with --source; "
+                f"there is {', '.join(addresses)}"
+            )
+        if any(isinstance(each, GraphBlock) for each in element.walk()):
+            raise ConfigError(f"{element.flat[:80]}: GRAPH is not supported inside SERVICE")
+    if found and any(isinstance(e, GraphBlock) and e.name.kind is TokenKind.VAR for e in tree.deep()):
+        raise ConfigError("GRAPH with a variable is not supported beside SERVICE: name the graph")
+
 
 MAX_READS = 3
 """Reads per evaluation: pages of one answer may have been read before and after a change."""

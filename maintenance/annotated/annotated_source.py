@@ -3,15 +3,20 @@
 The style need not be configured: `found_style` looks at which predicates have times, and at what these times annotate.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
+from freshkeeper.maintenance.fetching.http.validity_headers import Validity
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.sources.fragments.annotation_style import (
     ANNOTATING,
     EXPIRATION,
@@ -25,10 +30,79 @@ from freshkeeper.maintenance.sources.fragments.annotation_style import (
     TimeEncoding,
     ended_annotations,
 )
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage, SearchForm
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern, read_term
-from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
+from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
+from freshkeeper.maintenance.sources.sources import FRAGMENTS, fragments_of, limiter_of
+
+FIRST_RETRY_S = 0.2
+"""Pause before the first retry of a page; doubles each time."""
+MAX_RATE_WAIT_S = 5.0
+"""Maximum wait for the rate limits; longer waits postpone the page to a later evaluation."""
+
+
+def _slept(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@dataclass(eq=False)
+class PageRequests:
+    """The limits of a source, and the price of a request."""
+
+    limiter: RateLimiter = field(default_factory=RateLimiter)
+    retries: int = 2
+    timeout: float = 10.0
+    price: float = 1.0
+    mask: Callable[[str], str] = str
+    """masks credentials in error messages, which a source may echo"""
+    pause: Callable[[float], None] = _slept
+    sent: int = 0
+
+    def reader(self, client: FragmentsOverHttp, pay: Callable[[float], bool]) -> FragmentReader:
+        """Return a reader whose requests all pass through here; `pay` returns False if the budget is spent."""
+        plain = client.reader(0, Deadline())
+
+        def fetch_page(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
+            return self._page(client, url, pattern, pay)
+
+        return FragmentReader(plain.start, fetch_page, plain.counts, plain.most, plain.allowed)
+
+    def _page(
+        self, client: FragmentsOverHttp, url: str, pattern: QuadPattern | None, pay: Callable[[float], bool]
+    ) -> tuple[FragmentPage, Validity]:
+        """Return one page, with retries."""
+        for n in range(self.retries + 1):
+            deadline = Deadline(client.pool.clock() + self.timeout, lambda: self._wait_and_pay(pay))
+            before = self.sent
+            try:
+                found = client.page(url, pattern, 0, deadline)
+            except FetchError as fault:
+                if fault.refused:
+                    self.limiter.succeeded()
+                    raise FetchError(self.mask(str(fault)), refused=True) from None
+                self.limiter.failed(fault.wait)
+                if not fault.again or n == self.retries:
+                    raise FetchError(self.mask(str(fault)), fault.again, fault.wait, keys=fault.keys) from None
+                self.pause(FIRST_RETRY_S * 2**n)
+            else:
+                if self.sent > before:  # a cached page says nothing about the health of the source
+                    self.limiter.succeeded()
+                return found
+        raise AssertionError("unreachable")
+
+    def _wait_and_pay(self, pay: Callable[[float], bool]) -> bool:
+        """Wait for the rate limits and pay; raise NotSentError if the request must not be sent."""
+        while (wait := self.limiter.wait()) > 0:
+            if wait > MAX_RATE_WAIT_S:
+                raise NotSentError(f"not sent: {self.limiter.why()}")
+            self.pause(max(wait, 0.001))
+        if not pay(self.price):
+            raise NotSentError("not sent: the budget of this evaluation is spent")
+        self.sent += 1
+        return self.limiter.take()
+
 
 STYLE_ATTEMPTS = 3
 """Attempts to find the style: a sample may have ended by the time of the next request."""
@@ -202,3 +276,46 @@ class StaticFragments(FragmentReader):
         if pattern.predicate in ANNOTATING and pattern.subject in self.ended:
             return pattern.subject
         return pattern.predicate if pattern.predicate in self.ended else None
+
+
+def read_source(written: str) -> SourceConfig:
+    """Return the configuration for an address or a file."""
+    if not written.lower().endswith((".yaml", ".yml")):
+        return config_of({"fragments": written}, "--source")
+    config = read_config(Path(written))
+    if config.kind != "fragments":
+        raise ConfigError(f"{written} is a source of kind {config.kind}; only fragments can be followed")
+    return config
+
+
+def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
+    """Return the configurations of sources if all of them are fragments, otherwise an empty list."""
+    found = []
+    for written in sources:
+        if isinstance(written, str) and written.lower().startswith(FRAGMENTS):
+            found.append(config_of({"fragments": written[len(FRAGMENTS) :]}, "--source"))
+        elif not isinstance(written, str):
+            found.append(written)
+        elif written.lower().endswith((".yaml", ".yml")):
+            found.append(read_config(Path(written)))
+        else:
+            return []
+    if all(config.kind == "fragments" for config in found):
+        return found
+    return []
+
+
+def annotated_source_of(config: SourceConfig, style: AnnotationStyle | None, keep: bool) -> AnnotatedSource:
+    """Create a source with its limits, its circuit breaker and its price."""
+    credentials = config.auth.read().hiding(config.addresses)
+    client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
+    limits = limiter_of(config), config.retries, config.timeout / 1000, config.per_request
+    requests = PageRequests(*limits, credentials.mask)
+    return AnnotatedSource(client, style, keep, requests=requests)
+
+
+def declared_dynamic(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
+    """Return the dynamic predicates if every source declares its own, otherwise None."""
+    if not all(config.volatile for config in configs):
+        return None
+    return frozenset(NamedNode(iri) for config in configs for iri in config.volatile)

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from freshkeeper.maintenance.annotated.page_writer import FORMATS, PagePosition, write_page
 from freshkeeper.maintenance.annotated.served_data import ServableData
+from freshkeeper.maintenance.sources.fragments.fragment_page import NOW
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, read_term
-from freshkeeper.maintenance.sources.fragments.search_form import NOW
 
 ROLES = ("subject", "predicate", "object", "graph")
 MAX_AGE_S = 86_400

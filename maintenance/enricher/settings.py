@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from freshkeeper.maintenance.base.durations import to_ms
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.fetching.endpoint import Price
-from freshkeeper.maintenance.fetching.rate import Limit, Rate
+from freshkeeper.maintenance.fetching.rate_limiter import Limit, Rate
 
 OnStale: TypeAlias = Literal["wait", "serve"]
 OnMiss: TypeAlias = Literal["wait", "null", "error"]

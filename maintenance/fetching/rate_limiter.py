@@ -5,14 +5,149 @@ written by a clock that was wrong.
 """
 
 import logging
+import math
+import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from freshkeeper.maintenance.fetching.breaker import LONGEST_WAIT, Breaker
-from freshkeeper.maintenance.fetching.rate import Limit
+from freshkeeper.maintenance.base.durations import to_ms
+from freshkeeper.maintenance.base.errors import ConfigError
+
+GRAINS = 1000
+_RATE_PATTERN = re.compile(r"\s*(\d{1,12})\s*/\s*(\d{0,12})\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A number of requests in a period."""
+
+    requests: int
+    period: float
+    written: str
+
+    @classmethod
+    def of(cls, written: str) -> "Rate":
+        """Read a rate from text: 10/s, 300/15min, 1000/day."""
+        found = _RATE_PATTERN.fullmatch(written)
+        try:
+            period = to_ms(f"{found[2] or 1}{found[3]}") / 1000 if found else 0.0
+        except ValueError:
+            period = 0.0
+        if not found or not period or not int(found[1]):
+            raise ConfigError(f"{written!r} is no limit: write 10/s, 300/15min or 1000/day")
+        return cls(int(found[1]), period, written.strip())
+
+
+@dataclass(eq=False)
+class Limit:
+    """The requests that were sent under one rate: at most so many in any stretch of a period.
+
+    The window slides: a limit of a fixed window lets twice as many through around its edge, which a source that counts
+    otherwise answers with 429. Sent requests are kept in grains of a thousandth of the period, rounded up, so that a
+    limit of a million a day needs a thousand numbers.
+    """
+
+    rate: Rate
+    sent: deque[tuple[float, int]] = field(default_factory=deque)
+    """grains, oldest first: the time that stands for them, and how many"""
+
+    def free(self, now: float) -> int:
+        """Return how many requests may be sent now."""
+        return max(0, self.rate.requests - sum(count for _, count in self._within(now)))
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until one more request may be sent."""
+        if self.free(now):
+            return 0.0
+        within = self._within(now)
+        over = sum(count for _, count in within) - self.rate.requests
+        for at, count in within:
+            over -= count
+            if over < 0:
+                return at + self.rate.period - now
+        return self.rate.period
+
+    def take(self, now: float) -> None:
+        """Count one request, and forget those that are a period old."""
+        while self.sent and self.sent[0][0] <= now - self.rate.period:
+            self.sent.popleft()
+        grain = self.rate.period / GRAINS
+        at = math.ceil(now / grain) * grain
+        count = self.sent.pop()[1] if self.sent and self.sent[-1][0] == at else 0
+        self.sent.append((at, count + 1))
+
+    def _within(self, now: float) -> list[tuple[float, int]]:
+        """Return the grains that count now; those a period ahead were written by a clock that was wrong."""
+        since, until = now - self.rate.period, now + self.rate.period
+        return [(at, count) for at, count in self.sent if since < at < until]
+
+    def state(self, add: float = 0.0) -> list[list[float]]:
+        """Return the grains; times are shifted by `add` seconds to another clock."""
+        return [[at + add, count] for at, count in self.sent]
+
+    def restore(self, grains: Sequence[Sequence[float]], add: float = 0.0) -> None:
+        """Resume with the grains of an earlier run; times are shifted by `add` seconds to this clock."""
+        self.sent = deque((float(at) + add, int(count)) for at, count in grains)
+
+
+LONGEST_WAIT = 86_400.0
+"""Seconds that a source may ask to be left alone; what it asks beyond is cut."""
+
+
+@dataclass(eq=False)
+class Breaker:
+    """Closed while requests succeed; open for `cool_down` seconds after so many failures in a row; then one probe."""
+
+    failures: int = 5
+    cool_down: float = 30.0
+    failed: int = 0
+    opened: float | None = None
+    probing: float | None = None
+    """since when a probe is under way; one that nobody hears of again is over after a cool-down"""
+
+    def room(self, now: float) -> float:
+        """Return how many requests may pass."""
+        if self.opened is None:
+            return math.inf
+        if self.wait(now) == 0:
+            return 1
+        return 0
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until one request may pass."""
+        since = self.opened if self.probing is None else self.probing
+        if since is None or since > now:  # later than now: written by a clock that was wrong
+            return 0.0
+        return max(0.0, since + self.cool_down - now)
+
+    def take(self, now: float) -> None:
+        """Let a request pass; if the breaker is open, the request is the probe."""
+        self.probing = None if self.opened is None else now
+
+    def succeeded(self) -> None:
+        """Close the breaker and forget the failures."""
+        self.failed, self.opened, self.probing = 0, None, None
+
+    def failed_once(self, now: float) -> None:
+        """Count a failure; a probe that fails opens the breaker again."""
+        self.failed += 1
+        if self.probing is not None or (self.opened is None and self.failed >= self.failures):
+            self.opened = now
+        self.probing = None
+
+    def state(self, add: float = 0.0) -> dict[str, Any]:
+        """Return the state to save; times are shifted by `add` seconds to another clock."""
+        return {"failed": self.failed, "opened": None if self.opened is None else self.opened + add}
+
+    def restore(self, state: Mapping[str, Any], add: float = 0.0) -> None:
+        """Resume with the state of an earlier run; its times are shifted by `add` seconds to this clock."""
+        opened = state.get("opened")
+        self.failed, self.opened = int(state.get("failed", 0)), None if opened is None else opened + add
+
 
 LOGGER = logging.getLogger("freshkeeper")
 SET = 10.0

@@ -6,7 +6,8 @@ is written whole under another name and then moved into place, so that a reader 
 """
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,68 @@ from pyarrow import parquet
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.files import PRIVATE, atomic_file, writing
+from freshkeeper.maintenance.journal.run_json import FILE
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Removes the oldest parts, those of one number in all tables together; the last one stays.
+
+    Without a limit a service would fill its disk over months.
+    """
+
+    age: int | None = None
+    """the maximal age of a part in ms; None: no limit"""
+    largest: int | None = None
+    """the maximal size of all parts in bytes; None: no limit"""
+    clock: Callable[[], float] = time.time
+
+    def drop(self, directory: Path, tables: Sequence[str]) -> None:
+        """Remove parts that are too old or too many."""
+        if self.age is None and self.largest is None:
+            return
+        parts: dict[str, list[Path]] = {}
+        for name in tables:
+            for file in files(directory / f"{name}.parquet"):
+                parts.setdefault(file.name, []).append(file)
+        sizes = {number: _bytes_of(part) for number, part in parts.items()}
+        total = sum(sizes.values())
+        for number in sorted(parts)[:-1]:
+            if not self._is_over(parts[number], total):
+                return
+            total -= sizes[number]
+            for file in parts[number]:
+                with writing(file):
+                    file.unlink()
+
+    def _is_over(self, part: Sequence[Path], size: int) -> bool:
+        written = max(file.stat().st_mtime for file in part)
+        old = self.age is not None and (self.clock() - written) * 1000 > self.age
+        return old or (self.largest is not None and size > self.largest)
+
+
+def _bytes_of(part: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in part)
+
+
+EARLIER = "earlier"
+"""The directory for journals of earlier runs, in that of the journal."""
+
+
+def keep_earlier(directory: Path) -> None:
+    """Move the journal of an earlier run to `earlier/1`, or the next number that is free."""
+    existing = [path for name in SCHEMAS if (path := directory / f"{name}.parquet").exists()]
+    if not existing:
+        return
+    numbers = [int(path.name) for path in (directory / EARLIER).glob("*") if path.name.isdigit()]
+    place = directory / EARLIER / str(max(numbers, default=0) + 1)
+    if (directory / FILE).exists():
+        existing.append(directory / FILE)
+    with writing(place):
+        place.mkdir(parents=True)
+        for path in existing:
+            path.rename(place / path.name)
+
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
-from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
+from freshkeeper.maintenance.outputs.result_sink import RotatingFile
 from freshkeeper.maintenance.outputs.sender import Receiver
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 

@@ -19,9 +19,7 @@ from freshkeeper.maintenance.base.files import PRIVATE, lock, make_directory, wr
 from freshkeeper.maintenance.base.term_text import key_as_text
 from freshkeeper.maintenance.cache.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
-from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
-from freshkeeper.maintenance.journal.journal import Buffer, read, remove, write, write_part
-from freshkeeper.maintenance.journal.retention import Retention
+from freshkeeper.maintenance.journal.journal import Buffer, Retention, keep_earlier, read, remove, write, write_part
 from freshkeeper.maintenance.journal.rows import JournalRows, plain
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.runtime.scripted_truth import Truth

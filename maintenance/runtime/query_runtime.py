@@ -30,7 +30,7 @@ from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.runtime.build import UNLIMITED, build_all
-from freshkeeper.maintenance.runtime.progress import Progress
+from freshkeeper.maintenance.runtime.stream_places import Progress
 from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.sources.sources import Source, load_source, source_of
 from freshkeeper.maintenance.state.run_state import State

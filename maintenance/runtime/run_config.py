@@ -1,12 +1,12 @@
-"""The config of a run: one model behind its YAML file and the options of `run`."""
+"""The config of a run: one model behind its YAML file and the options of `run`, and the files of its queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from freshkeeper.maintenance.base.errors import nearest
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.base.field_types import Delay, Directory, Duration
 from freshkeeper.maintenance.base.reference import option, reference
 from freshkeeper.maintenance.base.validation import validated
@@ -17,10 +17,52 @@ from freshkeeper.maintenance.engine.service_join.service_checks import Missing
 from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.outputs.formats import FORMATS
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.runtime.query_files import files_of, names_of
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.read_errors import OnError
+
+QUERY_SUFFIXES = (".rspql", ".rq", ".sparql", ".cqels", ".csparql")
+"""The endings of files with queries."""
+
+
+def files_of(directory: str) -> list[str]:
+    """Return the query files of a directory, sorted by name."""
+    path = Path(directory)
+    if not path.is_dir():
+        raise ConfigError(f"{directory} is no directory of queries")
+    found = sorted(file for file in path.iterdir() if file.suffix.lower() in QUERY_SUFFIXES and file.is_file())
+    if not found:
+        raise ConfigError(f"the directory {directory} holds no queries: their files end in {', '.join(QUERY_SUFFIXES)}")
+    return [str(file) for file in found]
+
+
+def names_of(written: Iterable[str]) -> dict[str, str]:
+    """Return files, and those of directories, by their names without endings; texts by their positions."""
+    found: dict[str, str] = {}
+    for number, each in enumerate(written, 1):
+        is_directory = "{" not in each and Path(each).is_dir()
+        for file in files_of(each) if is_directory else [each]:
+            name = f"query{number}" if "{" in file else Path(file).stem
+            if name in found:
+                raise ConfigError(f"two queries are called {name}: {found[name]} and {file}")
+            found[name] = file
+    return found
+
+
+def read_text(written: str) -> str:
+    """Return the text of a query: that of a file, or the argument if it is a query."""
+    if "{" in written:
+        return written
+    if not written.strip():
+        raise ConfigError("the query is empty: give a file, or a query such as SELECT * { ?s ?p ?o }")
+    path = Path(written)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the query {written} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"the query {written} is no text in UTF-8") from None
+
 
 PATHS = ("query", "default", "journal", "state", "out")
 """Keys whose values are files beside the config."""

@@ -27,9 +27,9 @@ from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.observe.traces import Traces
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.runtime.graph_watch import GraphWatch
-from freshkeeper.maintenance.runtime.input_checks import check_inputs, unused
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, failure_text, observe_all, open_sources
+from freshkeeper.maintenance.runtime.query_set import check_inputs, unused
 from freshkeeper.maintenance.runtime.run_config import RunConfig
 from freshkeeper.maintenance.runtime.stream_places import StreamPlaces
 from freshkeeper.maintenance.sources.source_config import read_config

@@ -17,9 +17,9 @@ from freshkeeper.maintenance.engine.service_join.query_definition import QueryDe
 from freshkeeper.maintenance.query.explain import explain
 from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.runtime.input_checks import check_inputs
-from freshkeeper.maintenance.runtime.progress import Progress
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, UsedViews
+from freshkeeper.maintenance.runtime.query_set import check_inputs
+from freshkeeper.maintenance.runtime.stream_places import Progress
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.sources.sources import Source
 from freshkeeper.maintenance.state.run_state import State

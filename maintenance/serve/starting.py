@@ -14,11 +14,11 @@ from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
 )
-from freshkeeper.maintenance.journal.retention import Retention
+from freshkeeper.maintenance.journal.journal import Retention
 from freshkeeper.maintenance.journal.run_json import About
-from freshkeeper.maintenance.runtime.query_files import read_text
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.runtime.query_runtime import QueryRuntime, observe_all, open_sources
+from freshkeeper.maintenance.runtime.run_config import read_text
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.serve.disk_room import DiskRoom
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine

@@ -22,7 +22,7 @@ from freshkeeper.maintenance.base.reference import reference
 from freshkeeper.maintenance.base.shipped_configs import SOURCES
 from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.base.yaml_file import read_yaml
-from freshkeeper.maintenance.fetching.rate import Rate
+from freshkeeper.maintenance.fetching.rate_limiter import Rate
 from freshkeeper.maintenance.sources.annotations import Annotation
 from freshkeeper.maintenance.sources.json_documents import Property, Template
 from freshkeeper.maintenance.sources.json_documents import Resource as Documents

@@ -20,12 +20,10 @@ from freshkeeper.maintenance.base.rdf_files import load_graph
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.cache.view.survival import Survival
-from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.dispatcher import Dispatcher, RequestOptions
 from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
-from freshkeeper.maintenance.fetching.rate import Limit, Rate
-from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.rate_limiter import Breaker, Limit, Rate, RateLimiter
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.sources.annotations import Annotation, ValidityAnnotations

@@ -17,8 +17,7 @@ from freshkeeper.maintenance.cache.view.dumpable import dumpable
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, replay
-from freshkeeper.maintenance.state.stored_source import StoredSource
-from freshkeeper.maintenance.state.view_rows import ViewRows
+from freshkeeper.maintenance.state.view_rows import StoredSource, ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
 
 MIN_EVIDENCE_BYTES = 200_000

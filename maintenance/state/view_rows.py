@@ -4,14 +4,32 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.base.term_text import decode, encode
 from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.state.database import Database
-from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.policies.base import NEVER
+
+
+class StoredSource(Protocol):
+    """A source whose view survives its process."""
+
+    differs: ClassVar[str]
+    """what has changed where the view is another one, in words"""
+    edges: dict[Any, Any]
+    """what it knows of the edges of lookup keys"""
+
+    @property
+    def identity(self) -> str:
+        """A text that differs for another view."""
+
+    @property
+    def limits(self) -> RateLimiter | None:
+        """Rate limits and breaker, which survive a restart; None where the source has none."""
+
 
 INSERT_SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"

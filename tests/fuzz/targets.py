@@ -17,10 +17,9 @@ from feeds import Line
 from samples import MAPPINGS
 
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, PageRequests
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
 from freshkeeper.maintenance.annotated.http_listener import HttpListener
-from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import StaticData
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.rdf_files import load_graph

@@ -9,9 +9,8 @@ from pyoxigraph import Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, PageRequests
 from freshkeeper.maintenance.annotated.fragment_server import FragmentResponse, FragmentServer
-from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.annotated.served_data import ServableData
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from freshkeeper.maintenance.fetching.breaker import LONGEST_WAIT
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.exchange import HttpResponse
+from freshkeeper.maintenance.fetching.rate_limiter import LONGEST_WAIT
 
 RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 """Another try may go better."""

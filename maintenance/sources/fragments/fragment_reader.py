@@ -14,9 +14,8 @@ from pyoxigraph import Quad
 
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
 from freshkeeper.maintenance.fetching.http.validity_headers import Validity
-from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage
+from freshkeeper.maintenance.sources.fragments.fragment_page import FragmentPage, SearchForm
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
-from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 
 COUNT_SLACK = 1_000
 """Triples that a fragment may have beyond twice its count, which is an estimate."""

@@ -1,27 +1,149 @@
 """A source of fragments over HTTP: each page is a request; queries are evaluated on the triples of the pages."""
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import Credentials
 from freshkeeper.maintenance.base.times import UNKNOWN
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError
-from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool
+from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpResponse
 from freshkeeper.maintenance.fetching.http.response_status import check, http_date, media_type
-from freshkeeper.maintenance.fetching.http.validity_headers import Validity
+from freshkeeper.maintenance.fetching.http.validators import PAIRS, UNCHANGED
+from freshkeeper.maintenance.fetching.http.validity_headers import Validity, of_headers
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.sources.bounds import bounded
 from freshkeeper.maintenance.sources.fragments.fragment_page import ACCEPT, FragmentPage, read_page
 from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentCounts, FragmentReader
 from freshkeeper.maintenance.sources.fragments.needed_fragments import fetch_needed
-from freshkeeper.maintenance.sources.fragments.page_cache import BYTES_PER_QUAD, PageCache
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
-from freshkeeper.maintenance.sources.fragments.source_clock import SourceClock
 from freshkeeper.maintenance.sources.sparql_over_http import USER_AGENT
 from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions
+
+BYTES_PER_QUAD = 600
+"""Estimated memory per quad."""
+
+
+@dataclass(frozen=True)
+class CachedPage:
+    """A page with the headers of its response."""
+
+    page: FragmentPage
+    until: float
+    """when it expires, by the wall clock in seconds"""
+    validity: Validity
+    """in event time of the request that fetched it"""
+    headers: Mapping[str, str]
+    at: float
+    """when it was received, by the wall clock in seconds"""
+
+    @property
+    def size(self) -> int:
+        """The estimated memory, in bytes."""
+        return 1_000 + BYTES_PER_QUAD * len(self.page.quads)
+
+
+@dataclass(eq=False)
+class PageCache:
+    """The pages of one source; the oldest are evicted when the cache is full. Safe for use by several threads."""
+
+    max_bytes: int = 32_000_000
+    _pages: OrderedDict[str, CachedPage] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def fresh(self, url: str, wall: float) -> CachedPage | None:
+        """Return a page that has not expired; after the clock was set back nothing counts as fresh."""
+        with self._lock:
+            held = self._pages.get(url)
+            if held is not None and held.at <= wall < held.until:
+                return held
+            return None
+
+    def headers(self, url: str) -> dict[str, str]:
+        """Return the headers of a conditional request with the strongest validator."""
+        with self._lock:
+            held = self._pages.get(url)
+        told = ((name, held.headers[kind]) for kind, name in PAIRS if held is not None and kind in held.headers)
+        if held is not None and any(kind in held.headers for kind, _ in PAIRS):
+            return dict([next(told)])
+        return {}
+
+    def unchanged(self, url: str, answer: HttpResponse) -> FragmentPage | None:
+        """Return the page that a 304 response refers to, or None."""
+        with self._lock:
+            held = self._pages.get(url)
+            if answer.status == UNCHANGED and held is not None:
+                return held.page
+            return None
+
+    def keep(self, url: str, page: FragmentPage, answer: HttpResponse, now: int, wall: float) -> CachedPage:
+        """Store a page if its response allows it; return it with its validity."""
+        validity = of_headers(answer.headers, 0, wall)
+        lasts = validity.expires / 1000 if validity.expires > 0 else 0.0
+        told = of_headers(answer.headers, now, wall)
+        with self._lock:
+            old = self._pages.pop(url, None)
+            self._bytes -= old.size if old is not None else 0
+            kept = {**(old.headers if old is not None and answer.status == UNCHANGED else {}), **answer.headers}
+            held = CachedPage(page, wall + lasts, told, kept, wall)
+            if "no-store" not in answer.headers.get("cache-control", "").lower():
+                self._pages[url] = held
+                self._bytes += held.size
+            while self._bytes > self.max_bytes:
+                self._bytes -= self._pages.popitem(last=False)[1].size
+        return held
+
+
+@dataclass(eq=False)
+class SourceClock:
+    """Bounds of how far a source's clock is ahead of ours, from Date headers; 0 as long as that is possible.
+
+    A header is accurate to the second at some time between the request and its response.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    """upper bound in seconds, from all responses together"""
+    jumps: int = 0
+    """number of responses that contradict all earlier ones: a clock was set"""
+
+    def see(self, date: float | None, sent: float, came: float) -> None:
+        """Record a Date header and when, by our clock, the request was sent and the response received.
+
+        All in seconds.
+        """
+        if date is None:
+            return
+        least, most = date - came, date + 1 - sent
+        if least > self.most or most < self.least:
+            self.jumps, self.least, self.most = self.jumps + 1, least, most
+        else:
+            self.least, self.most = max(self.least, least), min(self.most, most)
+
+    @property
+    def agrees(self) -> bool:
+        """True if the clocks may be equal."""
+        return self.least <= 0 <= self.most
+
+    @property
+    def ahead(self) -> float:
+        """The lower bound in seconds, so that nothing is requested too early."""
+        if self.agrees:
+            return 0.0
+        return self.least
+
+    @property
+    def ahead_at_most(self) -> float:
+        """The upper bound in seconds, so that nothing is delivered too late."""
+        if self.agrees:
+            return 0.0
+        return self.most
 
 
 @dataclass(eq=False)

@@ -5,8 +5,10 @@ offsets are kept by the run, beside the answers made of the elements, so that ea
 killed. Offsets are committed to the group for monitoring, and for the member that takes a partition over.
 """
 
+import heapq
 import os
 import re
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,12 +18,84 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, naming_extra, nearest
-from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
-from freshkeeper.maintenance.streams.live.message_lines import stamped
+from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of, stamped
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
+
+
+MAX_WAITING_MESSAGES = 200_000
+"""Messages that may wait for those of another part; if there are more, they are handed on in any order."""
+
+
+@dataclass(frozen=True, eq=False)
+class PendingMessage:
+    """A message that was not handed on yet, and its place."""
+
+    part: str
+    number: int
+    text: bytes
+
+    @property
+    def time(self) -> int:
+        """The time of the first element, or 0 if it has none: its reader then reports what is wrong with it."""
+        first = self.text.partition(b"\t")[0]
+        if first.isdigit() and len(first) < 19:
+            return int(first)
+        return 0
+
+
+@dataclass(eq=False)
+class Backlog:
+    """Messages in the order of time while a partition has unread ones.
+
+    Brokers send one partition after the other. With many unread messages, as after a pause, elements of one partition
+    would seem late because those of another happened to arrive first; so messages wait until each partition is where
+    it ended when reading began. From there on messages are handed on as they arrive.
+    """
+
+    _ends: dict[str, int] = field(default_factory=dict)
+    """parts with unread messages, and where these end"""
+    _waiting: dict[str, deque[PendingMessage]] = field(default_factory=dict)
+    _count: int = 0
+
+    def expect(self, part: str, begin: int, end: int) -> None:
+        """Note that a part has messages from one number to another, the last excluded."""
+        if begin < end:
+            self._ends[part] = end
+
+    def forget(self, part: str) -> None:
+        """Drop a part, from which nothing will arrive any more."""
+        self._ends.pop(part, None)
+        self._count -= len(self._waiting.pop(part, ()))
+
+    def take(self, message: PendingMessage) -> None:
+        """Add a message, the next of its part."""
+        self._waiting.setdefault(message.part, deque()).append(message)
+        self._count += 1
+        # the part is where it ended when reading began: from now on its messages need not be waited for
+        if message.number + 1 >= self._ends.get(message.part, 0):
+            self._ends.pop(message.part, None)
+
+    def ready(self) -> list[PendingMessage]:
+        """Return the messages that can be handed on now."""
+        found: list[PendingMessage] = []
+        heads = [(queue[0].time, part) for part, queue in self._waiting.items() if queue]
+        heapq.heapify(heads)
+        # a part with unread messages and none here might have an earlier one: wait for it, within limits
+        while heads and (self._count > MAX_WAITING_MESSAGES or not self._missing()):
+            _, part = heapq.heappop(heads)
+            queue = self._waiting[part]
+            found.append(queue.popleft())
+            self._count -= 1
+            if queue:
+                heapq.heappush(heads, (queue[0].time, part))
+        return found
+
+    def _missing(self) -> bool:
+        """Return whether a part with unread messages has none here whose time could be compared."""
+        return any(not self._waiting.get(part) for part in self._ends)
+
 
 HOW = "write kafka://broker:9092/TOPIC"
 POLL_TIMEOUT_S = 0.2  # short, so that a stop is noticed

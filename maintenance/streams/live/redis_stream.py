@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of
-from freshkeeper.maintenance.streams.live.message_lines import stamped
+from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of, stamped
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
-from freshkeeper.maintenance.streams.live.message_lines import LineSplitter
+from freshkeeper.maintenance.streams.live.feed import LineSplitter, LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import CHUNK
 
 CONNECT_TIMEOUT_S = 10.0

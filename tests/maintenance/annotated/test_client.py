@@ -14,9 +14,9 @@ from freshkeeper.maintenance.fetching.endpoint import Order
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.maintenance.fetching.requests import Deadline
+from freshkeeper.maintenance.sources.fragments.fragment_page import SearchForm
 from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, address_text, read_term
-from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
 from freshkeeper.maintenance.sources.source_config import config_of
 from freshkeeper.maintenance.sources.sources import source_of
 from freshkeeper.maintenance.sources.transport import GraphQuery, Solutions, WholeQuery

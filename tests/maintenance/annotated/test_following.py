@@ -14,17 +14,14 @@ from terms import solutions
 
 from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData, read_elements_file
 from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery, CurrentAnswers
-from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource, PageRequests
 from freshkeeper.maintenance.annotated.following import FollowedQuery, Pauses
 from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
-from freshkeeper.maintenance.annotated.page_requests import PageRequests
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
-from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.fetching.http.exchange import Call, HttpResponse
-from freshkeeper.maintenance.fetching.rate import Limit, Rate
-from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.rate_limiter import Breaker, Limit, Rate, RateLimiter
 from freshkeeper.maintenance.fetching.requests import Deadline
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.sources.fragments.annotation_style import (

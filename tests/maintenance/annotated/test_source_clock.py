@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.sources.fragments.source_clock import SourceClock
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import SourceClock
 
 
 @given(st.floats(-100, 100), st.lists(st.floats(0, 0.2), min_size=1, max_size=30))

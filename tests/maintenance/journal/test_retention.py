@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from serving import POSTS, REACH, configured, posts
 
-from freshkeeper.maintenance.journal.journal import files, write_part
-from freshkeeper.maintenance.journal.retention import Retention
+from freshkeeper.maintenance.journal.journal import Retention, files, write_part
 from freshkeeper.maintenance.runtime import query_journal
 from freshkeeper.maintenance.runtime.query_journal import TABLES
 from freshkeeper.maintenance.serve.security import Guard

@@ -23,7 +23,7 @@ from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, 
 from freshkeeper.maintenance.fetching.fetcher import deliver
 from freshkeeper.maintenance.fetching.function_source import fetcher_of
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
+from freshkeeper.maintenance.journal.journal import keep_earlier
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.output_config import OutputConfig
-from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
+from freshkeeper.maintenance.outputs.result_sink import RotatingFile
 from freshkeeper.maintenance.outputs.sender import AnswerLine, AnswerSender
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError

@@ -8,11 +8,11 @@ from signal import Signals
 
 import pytest
 
+from freshkeeper.commands.interrupts import Stopping
 from freshkeeper.maintenance.base.errors import StoppedError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.run_config import config_of
 from freshkeeper.maintenance.runtime.run_session import Session
-from freshkeeper.maintenance.runtime.stopping import Stopping
 
 QUERY = "SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"
 

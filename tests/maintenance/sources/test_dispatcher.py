@@ -24,13 +24,11 @@ from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.dispatcher import LIMITER_PATIENCE_S, Dispatcher, RequestOptions
 from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Order, Price
 from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
-from freshkeeper.maintenance.fetching.rate import Limit, Rate
-from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.rate_limiter import Breaker, Limit, Rate, RateLimiter
 from freshkeeper.maintenance.fetching.requests import NO_TIME, FetchReply, FetchRequest, SentRequest
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import Split, split

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.fetching.breaker import Breaker
 from freshkeeper.maintenance.fetching.http.response_status import retry_after
-from freshkeeper.maintenance.fetching.rate import Limit, Rate
-from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.rate_limiter import Breaker, Limit, Rate, RateLimiter
 
 
 class Clock:

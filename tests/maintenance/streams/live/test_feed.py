@@ -6,17 +6,19 @@ import pytest
 from feeds import Given, Line, fed
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
-from freshkeeper.maintenance.streams.live.backlog import Backlog, PendingMessage
 from freshkeeper.maintenance.streams.live.feed import (
     MAX_POSITIONS,
+    TOO_LONG,
     Backoff,
     FeedLines,
+    LineSplitter,
     LostError,
     OnLoss,
     Received,
     Trail,
+    stamped,
 )
-from freshkeeper.maintenance.streams.live.message_lines import TOO_LONG, LineSplitter, stamped
+from freshkeeper.maintenance.streams.live.kafka import Backlog, PendingMessage
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.read_errors import ReadErrors
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
