@@ -96,6 +96,9 @@ class AsyncEnricher(BaseEnricher[K, V]):
         """Send no more requests; rows that are there can still be read."""
         self._closed = True
         self._engine.queue.close()
+        close_lookup = getattr(self._sender.lookup, "aclose", None)
+        if close_lookup is not None:
+            await close_lookup()
         if self._metrics is not None:
             self._metrics.close(self)
 

@@ -92,6 +92,7 @@ class BaseEnricher(ABC, Generic[K, V]):
         if shared is not None:
             bucket = shared.open_bucket(bucket)
         self._sender = self._make_sender(lookup, RateLimiter(self.settings.limits(), clock=lambda: self._now() / 1000))
+        self._sender.learned_rate.ceiling = self.settings.rate.per_ms * 1000 / self.settings.pricing.paid(1, 1)
         self._engine = KeyCache(
             self._sender,
             bucket,

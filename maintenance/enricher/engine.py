@@ -352,6 +352,7 @@ class KeyCache:
                 spent=self.bucket.spent,
                 refreshed=count.refreshed,
                 changed=count.changed,
+                unchanged=count.unchanged,
                 failed=count.failed,
                 evicted=count.evicted,
                 rows=len(self.rows),

@@ -19,6 +19,7 @@ COUNTERS = {
     "spent": "cost units that requests cost",
     "refreshed": "rows that were fetched again",
     "changed": "rows that had changed when they were fetched again",
+    "unchanged": "requests that the source answered with not modified",
     "failed": "keys that could not be fetched",
     "evicted": "rows that had to make room",
     "audited": "reads whose row was checked at the source",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from freshkeeper.maintenance.enricher.row import CachedRow
 from freshkeeper.maintenance.fetching.endpoint import Copy
@@ -41,6 +41,18 @@ class Flight:
 Outcomes = dict[Hashable, Copy]
 
 
+class Reply(NamedTuple):
+    """The outcome of a request for each of its keys."""
+
+    outcomes: Outcomes
+    refused: bool = False
+    """whether the source wants no request for now: no key is to blame, and all may be asked for again"""
+    cost: float | None = None
+    """what the request cost, where that is not its price"""
+    unchanged: bool = False
+    """whether the source said that nothing has changed, and did not send the rows again"""
+
+
 class Sender(Protocol):
     """Sends requests to the source; the engine gives it one after the other, as the budget allows."""
 
@@ -51,12 +63,16 @@ class Sender(Protocol):
         """Return whether the source takes a request now: free workers, rate limit, circuit breaker."""
         ...
 
+    def wait(self) -> float:
+        """Return after how many milliseconds to try again, where the source takes no request now."""
+        ...
+
     def why_not(self) -> str:
         """Return in words why the source takes no request now."""
         ...
 
-    def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
-        """Send one request and call `done` with an outcome for each key, now or later, from any thread.
+    def send(self, keys: Sequence[Hashable], done: Callable[[Reply], None], proven: bool) -> None:
+        """Send one request and call `done` with its reply, now or later, from any thread.
 
         `proven` keys were answered before: if they fail, the source is to blame, and not the keys.
         """

@@ -9,12 +9,18 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
-from freshkeeper.maintenance.enricher.flights import Outcomes
+from freshkeeper.maintenance.enricher.flights import Outcomes, Reply
+from freshkeeper.maintenance.enricher.learned_rate import LearnedRate
 from freshkeeper.maintenance.enricher.row import K, Row, V
 from freshkeeper.maintenance.enricher.workers import Alarm, Workers
 from freshkeeper.maintenance.fetching.endpoint import Copy, error_text
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError, kind_of
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
+DEFAULT_PAUSE_S = 1.0
+"""A source that refuses a request without saying for how long is left alone for so long."""
+POLL_MS, MIN_POLL_MS = 50.0, 5.0
+"""A source that takes no request now is tried again within these times."""
 Rows: TypeAlias = Mapping[Any, Any]
 Lookup: TypeAlias = Callable[[list[K]], Mapping[K, V | Row[V]]] | Callable[[list[K]], Awaitable[Mapping[K, V | Row[V]]]]
 """From keys to their rows; a row may be a `Row`, which says since when or until when it holds."""
@@ -33,6 +39,25 @@ class RetryAfter(FreshkeeperError):  # noqa: N818  # lookups raise it to say whe
         self.seconds = float(seconds)
 
 
+class UnchangedRows(dict[Any, Any]):
+    """Rows of which the source says that they have not changed since they were fetched, and what that cost."""
+
+    def __init__(self, rows: Rows, cost: float | None) -> None:
+        super().__init__(rows)
+        self.cost = cost
+
+
+def pause_of(error: BaseException) -> float | None:
+    """Return for how many seconds a source wants no request, if its error says so."""
+    if isinstance(error, RetryAfter):
+        return error.seconds
+    wait = getattr(error, "wait", None)
+    if isinstance(wait, int | float):
+        return float(wait)
+    limited = isinstance(error, FetchError) and kind_of(str(error)) == "limited"
+    return DEFAULT_PAUSE_S if limited else None
+
+
 def is_asynchronous(lookup: Callable[..., Any]) -> bool:
     """Return whether a lookup has to be awaited."""
     if getattr(lookup, "asynchronous", False):
@@ -49,26 +74,39 @@ class LookupSender(ABC):
     parallel: int = 8
     can_wait: bool = True
     name: str = "rows"
+    learned_rate: LearnedRate = field(default_factory=LearnedRate)
     running: int = 0
     _lock: Lock = field(default_factory=Lock)
     """guards `running`: requests end in threads of their own"""
 
     def ready(self) -> bool:
         """Return whether a request may go now."""
-        return self.running < self.parallel and self.limiter.room() > 0
+        return (
+            self.running < self.parallel and self.limiter.room() > 0 and self.learned_rate.ready(self.limiter.clock())
+        )
+
+    def wait(self) -> float:
+        """Return for how many milliseconds no request may go, as far as it is known."""
+        return min(max(self.learned_rate.wait(self.limiter.clock()) * 1000, MIN_POLL_MS), POLL_MS)
 
     def why_not(self) -> str:
         """Return why no request may go now."""
         if self.running >= self.parallel:
             return f"all {self.parallel} requests to source {self.name!r} are under way"
-        return f"source {self.name!r}: {self.limiter.why()}"
+        now, learned = self.limiter.clock(), self.learned_rate
+        if learned.ready(now):
+            return f"source {self.name!r}: {self.limiter.why()}"
+        if now < learned.paused_until:
+            return f"source {self.name!r}: {learned.why}; paused for {learned.paused_until - now:.0f} s"
+        return f"source {self.name!r}: {learned.why}; since then {learned.rate:.2g} requests are sent a second"
 
-    def send(self, keys: Sequence[Hashable], done: Callable[[Outcomes], None], proven: bool) -> None:
-        """Send one request and call `done` with the outcome of each key."""
+    def send(self, keys: Sequence[Hashable], done: Callable[[Reply], None], proven: bool) -> None:
+        """Send one request and call `done` with its reply."""
         self.limiter.take()
+        self.learned_rate.take()
         with self._lock:
             self.running += 1
-        self._begin(list(keys), lambda reply: self._finish(keys, reply, done, proven))
+        self._begin(list(keys), lambda result: self._finish(keys, result, done, proven))
 
     @abstractmethod
     def wake(self, after: float) -> None:
@@ -79,25 +117,27 @@ class LookupSender(ABC):
         """Call the lookup and hand a function that returns its result, or raises what it raised, to `replied`."""
 
     def _finish(
-        self, keys: Sequence[Hashable], reply: Callable[[], Any], done: Callable[[Outcomes], None], proven: bool
+        self, keys: Sequence[Hashable], result: Callable[[], Any], done: Callable[[Reply], None], proven: bool
     ) -> None:
         with self._lock:
             self.running -= 1
         try:
-            outcomes = read_rows(keys, reply())
-        except RetryAfter as pause:
-            self.limiter.failed(pause.seconds)
-            outcomes = {key: Copy(error=str(pause)) for key in keys}
+            found = result()
+            outcomes = read_rows(keys, found)
         except BaseException as error:  # whatever a lookup raises costs its own keys, and nothing else
-            wait = getattr(error, "wait", None)
-            if isinstance(wait, int | float):
+            outcomes = {key: Copy(error=error_text(error)) for key in keys}
+            wait = pause_of(error)
+            if wait is not None:
                 self.limiter.failed(wait)
+                self.learned_rate.refused(self.limiter.clock(), wait, str(error))
             elif proven:  # a breaker that opens for keys that always fail would shut out the others
                 self.limiter.failed()
-            outcomes = {key: Copy(error=error_text(error)) for key in keys}
+            done(Reply(outcomes, refused=wait is not None))
         else:
             self.limiter.succeeded()
-        done(outcomes)
+            self.learned_rate.accepted(self.limiter.clock())
+            unchanged = isinstance(found, UnchangedRows)
+            done(Reply(outcomes, cost=found.cost if unchanged else None, unchanged=unchanged))
 
 
 @dataclass(eq=False)

@@ -18,7 +18,8 @@ class LoopSender(LookupSender):
 
     def __post_init__(self) -> None:
         self._workers = Workers(self.parallel, self.name)
-        self._awaited = is_asynchronous(self.lookup)
+        self._lookup = getattr(self.lookup, "fetch_async", self.lookup)
+        self._awaited = is_asynchronous(self._lookup)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -48,7 +49,7 @@ class LoopSender(LookupSender):
         future: Future[Any] = Future()
         try:
             if self._awaited:
-                found = await self.lookup(keys)
+                found = await self._lookup(keys)
             else:
                 found = await asyncio.wrap_future(self._workers.submit(self.lookup, keys))
             future.set_result(found)

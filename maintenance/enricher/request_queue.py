@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 
 from freshkeeper.maintenance.base.kinds import Kind
-from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, Sender
+from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, Reply, Sender
 from freshkeeper.maintenance.enricher.row import CachedRow
 from freshkeeper.maintenance.enricher.row_cache import RowCache
 from freshkeeper.maintenance.enricher.row_table import NOW, Entry
@@ -29,11 +29,11 @@ RIDERS_PER_KEY = 8
 MIN_DOUBT = 0.01
 """Rows that are more likely right than this leaves do not ride with others."""
 MIN_TICK_MS = 1.0
-POLL_MS = 50.0
-"""Requests that the source does not take now are tried again after so long."""
 CLAIM_MS = 5000.0
 """How long a process may take to fetch a key that it claimed in a shared store, before another one tries."""
 CLAIM_POLL_MS = 20.0
+Answers: TypeAlias = list[tuple[Flight, CachedRow[Any]]]
+"""flights that are over, with the rows that their readers get"""
 CLOSED = "the enricher is closed"
 
 
@@ -216,7 +216,7 @@ class RequestQueue:
             if wait > 0:
                 return wait
             if not self.sender.ready():
-                return POLL_MS
+                return self.sender.wait()
             keys = self._next_keys()
             if not keys:
                 continue
@@ -234,7 +234,7 @@ class RequestQueue:
             self.cache.counters.requests += 1
             self._fill += 0.05 * (len(keys) - self._fill)
             proven = not self.cache.entries or any(key in self.cache.entries for key in keys)
-            self.sender.send(keys, partial(self._received, keys, now), proven)
+            self.sender.send(keys, partial(self._received, keys, now, cost), proven)
         return 0.0
 
     def _next_keys(self) -> list[Hashable]:
@@ -351,39 +351,62 @@ class RequestQueue:
                 )
                 flight.future.set_result(row)
 
-    def _received(self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes) -> None:
+    def _received(self, keys: Sequence[Hashable], sent_at: float, paid: float, reply: Reply) -> None:
         """Take the reply to a request: store rows, learn, and answer those who wait."""
-        answered: list[tuple[Flight, CachedRow[Any]]] = []
         with self.lock:
             now = self.now()
-            whole = len(keys) > 1 and all(outcomes[key].error is not None for key in keys)
-            again: list[Flight] = []
-            for key in keys:
-                copy = outcomes[key]
-                flight = self.flights.pop(key, None)
-                if copy.error is not None:
-                    if whole and flight is not None:
-                        again.append(flight)
-                        continue
-                    row = self._failed(key, copy.error, now, alone=len(keys) == 1)
-                else:
-                    self._backoff.answered([_id(key)])
-                    entry = self.cache.store(key, copy, sent_at)
-                    if flight is not None and flight.invalidated:
-                        self.cache.doubt(key)
-                    elif flight is not None and flight.hinted_at is not None:
-                        self.cache.hint(key, flight.hinted_at, now)
-                    row = self.cache.row_of(entry, now, hit=False)
-                if flight is not None:
-                    answered.append((flight, row))
-            self._halve(again, keys)
+            self.cache.counters.unchanged += reply.unchanged
+            if reply.cost is not None and reply.cost < paid:
+                self.bucket.give_back(paid - reply.cost)
+            settle = self._refused if reply.refused else self._settled
+            answered = settle(keys, sent_at, reply.outcomes, now)
             if self._shared is not None:
-                self.cache.share([key for key in keys if outcomes[key].error is None])
+                self.cache.share([key for key in keys if reply.outcomes[key].error is None])
                 self._shared.release(keys)
             self.pump(now)
         for flight, row in answered:
             if not flight.future.done():
                 flight.future.set_result(row)
+
+    def _settled(self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes, now: float) -> Answers:
+        """Store the rows of a reply and note its errors; return what readers get."""
+        answered: Answers = []
+        whole = len(keys) > 1 and all(outcomes[key].error is not None for key in keys)
+        again: list[Flight] = []
+        for key in keys:
+            copy = outcomes[key]
+            flight = self.flights.pop(key, None)
+            if copy.error is not None:
+                if whole and flight is not None:
+                    again.append(flight)
+                    continue
+                row = self._failed(key, copy.error, now, alone=len(keys) == 1)
+            else:
+                self._backoff.answered([_id(key)])
+                entry = self.cache.store(key, copy, sent_at)
+                if flight is not None and flight.invalidated:
+                    self.cache.doubt(key)
+                elif flight is not None and flight.hinted_at is not None:
+                    self.cache.hint(key, flight.hinted_at, now)
+                row = self.cache.row_of(entry, now, hit=False)
+            if flight is not None:
+                answered.append((flight, row))
+        self._halve(again, keys)
+        return answered
+
+    def _refused(self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes, now: float) -> Answers:
+        """Put missing keys back, whose readers wait on; readers of the others get their old rows."""
+        answered: Answers = []
+        for key in reversed(keys):
+            flight = self.flights.pop(key, None)
+            entry = self.cache.entries.get(key)
+            if flight is not None and entry is not None:
+                answered.append((flight, self.old_row(entry, now, outcomes[key].error)))
+            elif flight is not None and flight.waiters > 0:
+                flight.sent = False
+                self.flights[key] = flight
+                self._misses.appendleft(flight)
+        return answered
 
     def _halve(self, again: Sequence[Flight], keys: Sequence[Hashable]) -> None:
         """Send the keys of a failed request again in halves: whose fault it was is not known yet."""

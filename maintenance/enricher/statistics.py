@@ -13,6 +13,7 @@ class Counters:
     requests: int = 0
     refreshed: int = 0
     changed: int = 0
+    unchanged: int = 0
     failed: int = 0
     evicted: int = 0
     judged: int = 0
@@ -47,6 +48,8 @@ class Stats:
     """rows that were fetched again"""
     changed: int
     """of them, rows that had changed"""
+    unchanged: int
+    """requests that the source answered with "not modified", such as 304"""
     failed: int
     """keys that could not be fetched, each time"""
     evicted: int

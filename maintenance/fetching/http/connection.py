@@ -100,7 +100,7 @@ class Connection(http.client.HTTPConnection):
             self._tunnel_through(self._via)
         if self._tls or (self._via is not None and self._via.tls):
             name = self.host if self._tls or self._via is None else self._via.host
-            secured = _trusted().wrap_socket(opened, server_hostname=name, do_handshake_on_connect=False)
+            secured = trusted_certificates().wrap_socket(opened, server_hostname=name, do_handshake_on_connect=False)
             self._timed = _Timed(secured, self)
             self.sock = cast(Any, self._timed)
             self.sock.limit()
@@ -198,6 +198,6 @@ class _TimedFile(io.RawIOBase):
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted_certificates() -> ssl.SSLContext:
     """Return a context with the machine's certificates, cached because loading takes longer than a request."""
     return ssl.create_default_context()

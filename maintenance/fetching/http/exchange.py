@@ -5,6 +5,7 @@ Redirects are not followed: credentials go to the configured address and to no o
 
 import http.client
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ class ConnectionPool:
     _idle: dict[Place, list[Connection]] = field(default_factory=dict)
     _open: set[Connection] = field(default_factory=set)
     _closed: bool = False
+    _process: int = field(default_factory=os.getpid)
     _lock: Lock = field(default_factory=Lock)
 
     def exchange(self, call: Call, deadline: Deadline) -> HttpResponse:
@@ -64,7 +66,7 @@ class ConnectionPool:
         place, connection = self._send(call, deadline)
         reusable = False
         try:
-            with _as_fetch_errors():
+            with as_fetch_errors():
                 response, reusable = self._response(connection)
                 return response
         finally:
@@ -77,7 +79,7 @@ class ConnectionPool:
         """Send a call and return a response that is read piece by piece, on a connection of its own."""
         _, connection = self._send(call, deadline, uncompressed=True)
         try:
-            with _as_fetch_errors():
+            with as_fetch_errors():
                 response = connection.getresponse()
         except FetchError:
             self._drop(connection)
@@ -91,21 +93,14 @@ class ConnectionPool:
 
     def _send(self, call: Call, deadline: Deadline, uncompressed: bool = False) -> tuple[Place, Connection]:
         """Send a call on a connection that is idle or new."""
-        parts = urlsplit(call.url)
-        written = self.proxies.get(parts.scheme)
-        via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
-        place = Place(parts.scheme == "https", parts.hostname or "", parts.port, via)
+        place, target, headers = addressed(call, self.proxies, uncompressed)
         connection = self._connected(place, deadline.until)
         reusable = True
         try:
             if not deadline.may_send():  # it may raise as well
                 raise NotSentError("not sent: the budget or the time is spent")
             reusable = False
-            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            headers = dict(call.headers) if uncompressed else {"Accept-Encoding": ACCEPTED, **call.headers}
-            if via is not None and not place.tls:
-                target, headers = f"http://{parts.netloc}{target}", headers | via.headers
-            with _as_fetch_errors():
+            with as_fetch_errors():
                 connection.request(call.method, target, call.body, headers)
         except BaseException:
             if reusable:
@@ -143,6 +138,8 @@ class ConnectionPool:
 
     def _waiting(self, place: Place) -> "Connection | None":
         with self._lock:
+            if self._process != os.getpid():  # a fork: connections are the parent's, and must not be shared
+                self._process, self._open, self._idle = os.getpid(), set(), {}
             return self._idle[place].pop() if self._idle.get(place) else None
 
     def _keep(self, place: Place, connection: Connection) -> None:
@@ -180,8 +177,7 @@ class ConnectionPool:
             if max(size, packed // 2) > limit:  # what unpacks to nothing has an end too
                 if failed:
                     return b"".join(found)[:limit], False
-                said = f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size"
-                raise FetchError(said, refused=True)
+                raise too_large(limit)
         if response.length:
             raise FetchError(f"malformed: the answer ends {response.length} bytes before its end", again=True)
         if not unpacker.is_complete:
@@ -217,7 +213,7 @@ class HttpStream:
             how many seconds to wait for the next bytes
         """
         self.connection.until = self.pool.clock() + patience
-        with _as_fetch_errors():
+        with as_fetch_errors():
             try:
                 return self.response.read1(size)
             except (ValueError, AttributeError) as error:  # another thread has closed it
@@ -238,8 +234,30 @@ class HttpStream:
         self.response.close()
 
 
+def too_large(limit: int) -> FetchError:
+    """Return the error for a response beyond the limit."""
+    return FetchError(
+        f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size", refused=True
+    )
+
+
+def addressed(
+    call: Call, proxies: Mapping[str, str], uncompressed: bool = False
+) -> tuple[Place, str, Mapping[str, str]]:
+    """Return where a call goes, and the target and the headers that are sent there."""
+    parts = urlsplit(call.url)
+    written = proxies.get(parts.scheme)
+    via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
+    place = Place(parts.scheme == "https", parts.hostname or "", parts.port, via)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = dict(call.headers) if uncompressed else {"Accept-Encoding": ACCEPTED, **call.headers}
+    if via is not None and not place.tls:
+        target, headers = f"http://{parts.netloc}{target}", headers | via.headers
+    return place, target, headers
+
+
 @contextmanager
-def _as_fetch_errors() -> Iterator[None]:
+def as_fetch_errors() -> Iterator[None]:
     """Raise what goes wrong on a connection as FetchError."""
     try:
         yield

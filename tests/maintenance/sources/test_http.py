@@ -256,7 +256,7 @@ def test_what_is_encrypted_goes_through_a_tunnel_that_the_proxy_opens(
 ) -> None:
     web, proxy = webs(tls=True), webs()
     web.body = b"hello"
-    monkeypatch.setattr(connection, "_trusted", lambda: ssl.create_default_context(cafile=CERTIFICATE))
+    monkeypatch.setattr(connection, "trusted_certificates", lambda: ssl.create_default_context(cafile=CERTIFICATE))
     monkeypatch.setenv("HTTPS_PROXY", f"ann:pw@{proxy.place}")
     pool = webs.pool()
     assert get(pool, web.url, headers={"Authorization": "Bearer t0ken"}).body == b"hello"

@@ -6,6 +6,7 @@ import pickle
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from sqlite3 import Connection
@@ -165,6 +166,29 @@ def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path: Path) -> None:
         engine.dispose()
         for connection in held:
             connection.close()
+        with pytest.raises(ConfigError, match="connect returns a coroutine: say SqlLookup"):
+            SqlLookup(lambda: psycopg.AsyncConnection.connect(address), QUERY)(["pen"])
+        asyncio.run(awaited_from_postgresql(address))
+
+
+async def awaited_from_postgresql(address: str) -> None:
+    """Ten readers, through the driver's own coroutines and through SQLAlchemy's, and no thread of ours."""
+    import psycopg
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    engine = create_async_engine(address.replace("postgresql://", "postgresql+psycopg://"))
+    for lookup in (SqlLookup(partial(psycopg.AsyncConnection.connect, address), QUERY), SqlLookup(engine, QUERY)):
+        before = threading.active_count()
+        async with AsyncEnricher(lookup, "500/s", max_wait=20) as enricher:
+            rows = await asyncio.gather(*(enricher.get(key) for key in ["pen", "ink", "nobody"] * 3))
+            assert [row.value and row.value["price"] for row in rows[:3]] == [3, 7, None]
+            assert threading.active_count() == before
+            enricher.invalidate("pen")
+            assert (await enricher.get("pen")).value["price"] == 3
+    await engine.dispose()
+    broken = SqlLookup(partial(psycopg.AsyncConnection.connect, address), "SELECT nothing FROM here WHERE id IN {keys}")
+    async with AsyncEnricher(broken, "50/s") as enricher:
+        assert 'relation "here" does not exist' in str((await enricher.get("pen")).error)
 
 
 @pytest.mark.slow
