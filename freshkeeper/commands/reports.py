@@ -12,24 +12,37 @@ def report(
     run: Annotated[Path | None, Argument(help="a run directory")] = None,
     out: Annotated[Path | None, Option(help="the page to write; default: report.html in the run")] = None,
     png: Annotated[Path | None, Option(help="also write every plot as PNG into this directory")] = None,
-    csv: Annotated[Path | None, Option(help="also write the rows of every plot as CSV into this directory")] = None,
+    csv: Annotated[
+        Path | None, Option(help="also write freshness.csv and the rows of every plot as CSV into this directory")
+    ] = None,
+    latex: Annotated[Path | None, Option(help="also write freshness as a LaTeX table to this file")] = None,
     history: Annotated[Path | None, Option(help="report on all runs below this directory instead of one run")] = None,
 ) -> None:
     """Write the report of a run, or of all runs of a directory, as one offline HTML file.
 
-    Examples: `freshkeeper report runs/fig2a --png plots --csv plots`, `freshkeeper report --history runs`
+    Examples: `freshkeeper report runs/fig2a --png plots --csv plots --latex fig2a.tex`,
+    `freshkeeper report --history runs`
     """
+    from freshkeeper.maintenance.base.files import writing
+    from freshkeeper.simulator.experiment.paper import headline_rows, latex_table
+    from freshkeeper.simulator.experiment.summary import write_csv
     from freshkeeper.simulator.report.history import write_history
     from freshkeeper.simulator.report.page import write_report
 
     if history is not None:
-        if run:
-            raise ConfigError(f"--history is a page of its own: leave out {run}")
+        if run or latex:
+            raise ConfigError(f"--history is a page of its own: leave out {run or '--latex'}")
         print(write_history(history, out, png, csv))
         return
     if run is None:
         raise ConfigError("name a run directory, or a directory of runs with --history")
     print(write_report(run, out, png, csv))
+    if csv is not None:
+        write_csv(csv / "freshness.csv", headline_rows(run))
+    if latex is not None:
+        with writing(latex):
+            latex.parent.mkdir(parents=True, exist_ok=True)
+            latex.write_text(latex_table(run), "utf-8")
 
 
 def compare(
@@ -38,6 +51,9 @@ def compare(
     as_json: Annotated[bool, Option("--json", help="print the differences as JSON")] = False,
 ) -> None:
     """Compare two runs: difference (second − first), paired by seed where they share seeds.
+
+    Settings are paired by the values of what either run sweeps, policies by name and settings, not by what they are
+    called.
 
     Example: `freshkeeper compare runs/a runs/b`
     """

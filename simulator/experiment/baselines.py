@@ -58,6 +58,7 @@ def read_baselines(run: Path) -> list[Baseline]:
 def _row(setting: "GridSetting", seeds: Sequence[dict[str, Any]]) -> Baseline:
     freshness, ci95 = mean_and_ci([one["freshness"] for one in seeds])
     lasting = [one["ttl_ms"] for one in seeds if one["ttl_ms"] is not None]
+    requests = fmean(one["requests"] for one in seeds)
     return Baseline(
         setting=setting.name,
         policy=seeds[0]["policy"],
@@ -68,6 +69,6 @@ def _row(setting: "GridSetting", seeds: Sequence[dict[str, Any]]) -> Baseline:
         seeds=len(seeds),
         freshness=freshness,
         ci95=ci95,
-        requests_per_evaluation=fmean(one["requests"] for one in seeds),
+        requests_per_evaluation=requests,
         pooled=mean_and_ci([one["pooled"] for one in seeds])[0],
     )

@@ -1,10 +1,12 @@
 """Comparison of two runs: differences in freshness, paired by seed, and settings that differ.
 
-A difference is always second − first. Where the runs share seeds, those are compared seed by seed and the others left
-out; where they share none, the interval is Welch's. Numbers of another case or level of knowledge are never compared.
+A difference is always second − first. Settings are paired by the values of the keys that either run sweeps, policies by
+name and settings, whatever they are called: a run with a budget of 5 is compared with that point of another's grid.
+Where the runs share seeds, those are compared seed by seed and the others left out; where they share none, the interval
+is Welch's. Numbers of another case or level of knowledge are never compared.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -115,35 +117,77 @@ def compare(a: Path, b: Path) -> Comparison:
     """Compare two run directories; raises `RunError` where they have nothing in common."""
     first, second = run_directory.read(a), run_directory.read(b)
     ours, theirs = _measured(first), _measured(second)
-    shared = [series for series in ours if series in theirs]
-    if not shared:
+    keys = _swept_keys(first, second)
+    counterparts = {_identity(second, series, keys): series for series in theirs}
+    pairs: dict[Series, Series] = {}
+    for series in ours:
+        other = counterparts.get(_identity(first, series, keys))
+        if other is not None:
+            pairs[series] = other
+    if not pairs:
         raise RunError(_nothing(a, b, ours, theirs))
-    differences = [_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared]
-    only_first = [_name(series) for series in ours if series not in theirs]
-    only_second = [_name(series) for series in theirs if series not in ours]
+    differences = []
+    for series, other in pairs.items():
+        budgeted = first.contender(series.policy).budgeted and second.contender(other.policy).budgeted
+        differences.append(_difference(ours[series], theirs[other], budgeted))
+    paired_theirs = set(pairs.values())
+    only_first = [_name(series) for series in ours if series not in pairs]
+    only_second = [_name(series) for series in theirs if series not in paired_theirs]
     return Comparison(
         first=a,
         second=b,
         differences=tuple(differences),
         only_first=tuple(only_first),
         only_second=tuple(only_second),
-        changed=tuple(changed(first, second)),
+        changed=tuple(changed(first, second, keys)),
     )
 
 
-def changed(first: Run, second: Run) -> list[Changed]:
-    """Return the dotted keys of the configs whose values differ."""
+def changed(first: Run, second: Run, swept: Collection[str] = ()) -> list[Changed]:
+    """Return the dotted keys of the configs whose values differ, without those by which settings are paired."""
     ours, theirs = first.about.flat_config, second.about.flat_config
-    keys = dict.fromkeys([*ours, *theirs])
-    return [Changed(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
+    found = []
+    for key in dict.fromkeys([*ours, *theirs]):
+        differs = ours.get(key) != theirs.get(key)
+        if differs and key not in swept and key.partition(".")[0] != "sweep":
+            found.append(Changed(key, ours.get(key), theirs.get(key)))
+    return found
+
+
+def _swept_keys(*runs: Run) -> list[str]:
+    """Return the dotted keys that any of the runs sweeps; case and knowledge tell series apart anyway."""
+    found: dict[str, None] = {}
+    for run in runs:
+        for setting in run.about.settings.values():
+            found |= dict.fromkeys(setting.values)
+    return [key for key in found if key not in ("case", "knowledge")]
+
+
+def _identity(run: Run, series: Series, keys: list[str]) -> Hashable:
+    """Return what the same series has in another run, whatever its setting and its policy are called there."""
+    setting, contender = run.setting(series.setting), run.contender(series.policy)
+    numbers = {"budget": setting.budget, "bank": setting.bank}  # a bank may be written as `window`
+    values = []
+    for key in keys:
+        value = setting.values.get(key, run.about.flat_config.get(key))
+        values.append(_frozen(numbers.get(key, value)))
+    name = "" if keys else series.setting  # journals of queries have names and no values
+    policy = contender.name or series.policy, _frozen(contender.settings)
+    return series.case, series.knowledge, name, tuple(values), policy
+
+
+def _frozen(value: Any) -> Hashable:
+    """Return a value of a config as one that can be a key; 5 and 5.0 stay equal."""
+    if isinstance(value, dict):
+        return tuple(sorted((key, _frozen(part)) for key, part in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part) for part in value)
+    frozen: Hashable = value
+    return frozen
 
 
 def _measured(run: Run) -> dict[Series, Score]:
     return {score.series: score for score in scores(run) if score.freshness.seeds}
-
-
-def _budgeted(series: Series, *runs: Run) -> bool:
-    return all(run.contender(series.policy).budgeted for run in runs)
 
 
 def _difference(ours: Score, theirs: Score, budgeted: bool) -> Difference:
@@ -154,8 +198,16 @@ def _difference(ours: Score, theirs: Score, budgeted: bool) -> Difference:
         both = ~(np.isnan(first) | np.isnan(second))
         first, second = first[both], second[both]
     found: Estimate = paired(second, first) if in_ours.size else unpaired(second, first)
+    setting, policy = ours.series.setting, ours.series.policy
+    if setting == "default":  # the name of a setting that sweeps nothing says less than its counterpart's
+        setting = theirs.series.setting
+    if policy != theirs.series.policy:
+        policy = f"{policy} / {theirs.series.policy}"
     return Difference(
-        **asdict(ours.series),
+        setting=setting,
+        policy=policy,
+        case=ours.series.case,
+        knowledge=ours.series.knowledge,
         first=estimate(first).mean,
         second=estimate(second).mean,
         difference=found.mean,

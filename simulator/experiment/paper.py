@@ -1,10 +1,15 @@
-"""The paper's experiments from run directories, for notebooks and documents, beside the numbers of 002."""
+"""Tables of run directories for papers, notebooks and documents, and the runs of the paper's own experiments."""
 
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
+from freshkeeper.maintenance.pages.amounts import config_value
+from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import load
+from freshkeeper.simulator.experiment.scores import scores
 from freshkeeper.simulator.experiment.summary import SummaryRow, read_summary
 
 
@@ -26,6 +31,74 @@ class Runs:
             changes = {"baselines": True} if baselines else {}
             simulate(load(Path(name), {"seeds": self.seeds, **changes}), made)
         return made
+
+
+def headline_rows(place: Path) -> list[dict[str, Any]]:
+    """Return a row per setting and policy of a run or a journal, with a cell for every swept key."""
+    run = run_directory.read(place)
+    rows = []
+    for score in scores(run):
+        setting, series = run.setting(score.series.setting), score.series
+        half = None if isnan(score.freshness.half) else score.freshness.half
+        rows.append(
+            {"case": series.case, "knowledge": series.knowledge}
+            | (setting.varied or {"setting": series.setting})
+            | {"policy": series.policy, "seeds": score.freshness.seeds, "freshness": score.freshness.mean, "ci95": half}
+            | {"requests_per_evaluation": score.requests_per_evaluation, "over_budget": score.over_budget}
+        )
+    return rows
+
+
+MEASURED = ("policy", "seeds", "freshness", "ci95", "requests_per_evaluation", "over_budget")
+LATEX_SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    sign: f"\\{sign}" for sign in "&%$#_{}"
+}
+
+
+def latex_table(place: Path) -> str:
+    """Return freshness in percent as a LaTeX table (booktabs): settings by policies, the best of a row in bold."""
+    rows = headline_rows(place)
+    keys = [key for key in rows[0] if key not in MEASURED]
+    values = {key: [config_value(row[key]) for row in rows] for key in keys}
+    # Values that all rows share belong into the caption.
+    keys = [key for key in keys if len(set(values[key])) > 1]
+    by_setting: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for n, row in enumerate(rows):
+        by_setting.setdefault(tuple(values[key][n] for key in keys), {})[row["policy"]] = row
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    seeds = max(row["seeds"] for row in rows)
+    lines = [
+        f"% Fresh answers in percent over {seeds} seeds, with 95 % intervals; * is over the budget. Needs booktabs.",
+        f"\\begin{{tabular}}{{{'l' * len(keys)}{'r' * len(policies)}}}",
+        r"\toprule",
+        _latex_row([*map(_latex, keys), *map(_latex, policies)]),
+        r"\midrule",
+    ]
+    for setting, cells in by_setting.items():
+        fair = [row["freshness"] for row in cells.values() if not row["over_budget"]]
+        best = max(fair, default=nan)
+        row_cells = [_latex_cell(cells.get(policy), best) for policy in policies]
+        lines.append(_latex_row([*map(_latex, setting), *row_cells]))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _latex_cell(row: dict[str, Any] | None, best: float) -> str:
+    if row is None or isnan(row["freshness"]):
+        return "--"
+    text = f"{100 * row['freshness']:.1f}"
+    if row["freshness"] == best:
+        text = rf"\textbf{{{text}}}"
+    if row["ci95"] is not None:
+        text += rf" $\pm$ {100 * row['ci95']:.1f}"
+    return text + ("*" if row["over_budget"] else "")
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
 
 
 def freshness_table(run: Path) -> list[list[str]]:

@@ -22,6 +22,7 @@ Parts = Mapping[tuple[str, int], RunPart]
 """by the digest of the setting, and the seed"""
 ROWS = 1 << 17
 """From so many on they are written: memory holds one large part, or many small ones, which are read as one."""
+TOTALS = ("fresh", "results", "evaluations", "spent", "requests", "seconds")
 OPEN = 64
 """Files of parts at once; where they have many runs each, tables that belong together lie in several."""
 
@@ -142,8 +143,8 @@ def policies_of(settings: list[GridSetting]) -> dict[str, PolicySettings]:
 def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> SummaryRow:
     numbers = [part.numbers[policy.title] for part in parts]
     freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
-    fresh = sum(n["fresh"] for n in numbers)
-    answers = sum(n["results"] for n in numbers)
+    totals = {name: sum(n[name] for n in numbers) for name in TOTALS}
+    fresh, answers = totals["fresh"], totals["results"]
     bounds = [part.bound for part in parts if part.bound is not None]
     share_of_bound = None
     # The bound holds for a budget, so a policy without one has no share of it; and it needs all seeds.
@@ -151,10 +152,9 @@ def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> 
         bound = sum(bounds) / len(bounds)
         if bound:
             share_of_bound = freshness / bound
-    evaluations = sum(n["evaluations"] for n in numbers)
+    over_budget = any(n["over_budget"] for n in numbers)
     return SummaryRow(
         setting=setting.name,
-        varied={key: value for key, value in setting.varied.items() if key not in GRID_KEYS},
         policy=policy.title,
         case=setting.case.value,
         knowledge=setting.knowledge.value,
@@ -166,11 +166,12 @@ def _row(setting: GridSetting, policy: PolicySettings, parts: list[RunPart]) -> 
         pooled=fresh / answers if answers else None,
         stale_answers=answers - fresh,
         answers=answers,
-        spent=sum(n["spent"] for n in numbers),
-        requests_per_evaluation=sum(n["requests"] for n in numbers) / evaluations,
+        spent=totals["spent"],
+        requests_per_evaluation=totals["requests"] / totals["evaluations"],
         share_of_bound=share_of_bound,
-        over_budget=any(n["over_budget"] for n in numbers),
-        seconds=sum(n["seconds"] for n in numbers),
+        over_budget=over_budget,
+        seconds=totals["seconds"],
+        varied={key: value for key, value in setting.varied.items() if key not in GRID_KEYS},
     )
 
 

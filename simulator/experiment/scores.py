@@ -13,6 +13,7 @@ from freshkeeper.maintenance.base.stats import Estimate, estimate, shared_seeds
 from freshkeeper.simulator.experiment.run_directory import Run, Series
 
 BOUND = "clairvoyant"
+COUNTED = ("results", "fresh", "evaluations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +97,19 @@ def _score(run: Run, budget: Row, seeds: list[Row], audits: Row | None) -> Score
     series = _series(run, budget)
     basis = min((row["basis"] for row in seeds), default="")
     believed = "expected" if basis == "audited" else "freshness"
-    answers = sum(row["results"] for row in seeds)
+    columns = {key: np.array([row[key] for row in seeds], np.float64) for key in {*COUNTED, "freshness", believed}}
+    answers, fresh, evaluations = (float(columns[key].sum()) for key in COUNTED)
     return Score(
         series=series,
         seeds=np.array([row["seed"] for row in seeds], np.int64),
-        by_seed=np.array([row["freshness"] for row in seeds], np.float64),
+        by_seed=columns["freshness"],
         basis=basis,
-        believed=estimate(np.array([row[believed] for row in seeds], np.float64)).mean,
+        believed=estimate(columns[believed]).mean,
         answers=answers,
-        stale=answers - sum(row["fresh"] for row in seeds),
+        stale=answers - fresh,
         requests_per_evaluation=_number(budget["requests_per_evaluation"]),
         spent_per_evaluation=_number(budget["spent_per_evaluation"]),
-        evaluations=sum(row["evaluations"] for row in seeds),
+        evaluations=int(evaluations),
         failed=_number(budget["failed"]),
         over_budget=_over_budget(run, series, budget),
         last_ms=_number(budget["last_ms"]),

@@ -68,18 +68,19 @@ def number_or_none(number: float) -> float | None:
 
 def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
     """Write summary.csv; unknown numbers are empty."""
-    lines = [row.as_cells() for row in rows]
-    names = [part.name for part in fields(SummaryRow) if part.name != "varied"]
-    _write_csv(path, list(lines[0]) if lines else names, lines)
+    write_csv(path, [row.as_cells() for row in rows], SummaryRow)
 
 
 def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
     """Write a CSV file with a column for each field."""
-    names = [part.name for part in fields(kind)]
-    _write_csv(path, names, [asdict(row) for row in rows])
+    write_csv(path, [asdict(row) for row in rows], kind)
 
 
-def _write_csv(path: Path, names: list[str], rows: Sequence[dict[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[dict[str, Any]], kind: "type[DataclassInstance] | None" = None) -> None:
+    """Write rows as a CSV file; its columns are the keys of the first row, or the fields of `kind` without rows."""
+    names = list(rows[0]) if rows else []
+    if kind is not None and not rows:
+        names = [part.name for part in fields(kind) if part.name != "varied"]
     with atomic_file(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()

@@ -8,6 +8,8 @@ import pytest
 
 from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.simulator.experiment.compare import HEADS, Changed, compare
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 Make = Callable[..., Path]
 
@@ -93,3 +95,43 @@ def test_a_comparison_is_plain_data_too(make_run: Make) -> None:
     found = compare(make_run({"ibm": [0.2, 0.3]}, "a"), make_run({"ibm": [0.3, 0.2]}, "b")).as_json()
     assert dumps(found)
     assert found["differences"][0]["verdict"] == "no difference seen"
+
+
+def simulated(place: Path, **keys: object) -> Path:
+    small = {"workload": {"sns": 12, "srs": 10, "edges": 40}, "evaluations": 10, "seeds": 3, "bound": "never"}
+    simulate(resolve({**small, "policies": "lru,plan"}, keys), place)
+    return place
+
+
+def test_a_point_of_a_grid_is_compared_with_the_run_of_the_same_values_whatever_it_is_called(tmp_path: Path) -> None:
+    alone = simulated(tmp_path / "alone", budget=2, window="4s")
+    grid = simulated(tmp_path / "grid", sweep={"budget": [1, 2.0], "window": [4000, "8s"]})
+    found = compare(alone, grid)
+    assert [(one.setting, one.policy) for one in found.differences] == [
+        ("budget=2,window=4000", policy) for policy in ("lru", "plan")
+    ]
+    assert [one.difference for one in found.differences] == pytest.approx([0, 0], abs=1e-12)
+    assert (len(found.only_first), len(found.only_second), found.changed) == (0, 6, ())
+    assert [one.setting for one in compare(grid, alone).differences] == ["budget=2,window=4000"] * 2
+
+
+def test_what_neither_run_sweeps_is_what_is_compared(tmp_path: Path) -> None:
+    few, many = (
+        simulated(tmp_path / str(edges), workload={"sns": 12, "srs": 10, "edges": edges}) for edges in (30, 60)
+    )
+    found = compare(few, many)
+    assert [one.setting for one in found.differences] == ["default", "default"]
+    assert found.changed == (Changed("workload.edges", 30, 60),)
+
+
+def test_a_policy_is_paired_by_its_settings_and_not_by_its_label(tmp_path: Path) -> None:
+    first = simulated(tmp_path / "a", policies=[{"name": "gain", "windows": 2, "label": "mine"}, "lru"])
+    second = simulated(tmp_path / "b", policies=["gain(windows=2)", {"name": "plan", "label": "lru"}])
+    found = compare(first, second)
+    assert [(one.policy, one.difference) for one in found.differences] == [("mine / gain(windows=2)", 0.0)]
+    assert (found.only_first, found.only_second) == (("default / lru / bgp / exact",),) * 2
+
+
+def test_a_budget_that_no_point_of_the_grid_has_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nothing can be compared"):
+        compare(simulated(tmp_path / "a", budget=7), simulated(tmp_path / "b", sweep={"budget": [1, 2]}))

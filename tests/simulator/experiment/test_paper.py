@@ -7,7 +7,7 @@ import pytest
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.experiment.paper import Runs, freshness_table, lifts
+from freshkeeper.simulator.experiment.paper import Runs, freshness_table, headline_rows, latex_table, lifts
 from freshkeeper.simulator.experiment.summary import read_summary
 
 KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "sweep": {"budget": [3, 5]}, "bank": "window"}
@@ -55,3 +55,30 @@ def test_a_config_that_does_not_come_along_is_said_so(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="there is no config fig9z; `freshkeeper config list` names those"):
         Runs(Path("made")).of("fig9z")
+
+
+def test_a_latex_table_has_settings_by_policies_in_percent(run: Path) -> None:
+    lines = latex_table(run).splitlines()
+    assert lines[1:4] == [r"\begin{tabular}{lrrr}", r"\toprule", r"budget & sbm & ibm & fba(literal=true) \\"]
+    rows = {(row.setting, row.policy): row for row in read_summary(run / "summary.csv")}
+    for line, budget in zip(lines[5:7], (3, 5), strict=True):
+        cells = [cell.strip() for cell in line.removesuffix(r" \\").split(" & ")]
+        assert cells[0] == str(budget)
+        for cell, policy in zip(cells[1:], ("sbm", "ibm", "fba(literal=true)"), strict=True):
+            row = rows[f"budget={budget}", policy]
+            assert row.freshness is not None
+            assert f"{100 * row.freshness:.1f}" in cell
+            assert cell.endswith("*") == row.over_budget
+        assert line.count("textbf") == 1
+    assert lines[7:] == [r"\bottomrule", r"\end{tabular}"]
+
+
+def test_headline_rows_have_a_cell_for_every_swept_key(run: Path) -> None:
+    rows = headline_rows(run)
+    assert list(rows[0]) == [
+        *("case", "knowledge", "budget", "policy", "seeds", "freshness", "ci95"),
+        *("requests_per_evaluation", "over_budget"),
+    ]
+    summary = read_summary(run / "summary.csv")
+    assert [(row["budget"], row["policy"]) for row in rows] == [(row.budget, row.policy) for row in summary]
+    assert [row["freshness"] for row in rows] == pytest.approx([row.freshness for row in summary])
