@@ -172,7 +172,6 @@ def read_elements_file(path: Path, shift: int = 0) -> list[TimedTriple]:
 
 
 def read_element(line: str, where: str, shift: int = 0) -> TimedTriple:
-    """Return the element of one line."""
     parts = line.split("\t", 2)
     if len(parts) != 3 or not all(part.strip().lstrip("-").isdigit() for part in parts[:2]):
         raise InputError(f"{where}: {line[:80]!r} is not <since ms>, a tab, <until ms>, a tab, and a statement")

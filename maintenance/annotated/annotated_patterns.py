@@ -35,7 +35,6 @@ class PredicateSplit:
 
     @property
     def changing(self) -> bool:
-        """True if the query must be evaluated again."""
         return bool(self.dynamic or self.open)
 
 
@@ -138,7 +137,6 @@ def _predicates(triple: TripleOfTree) -> frozenset[NamedNode]:
 
 
 def _has_blank(triple: TripleOfTree) -> bool:
-    """Return True if a triple has a blank node, which is local to one block and not visible."""
     return any(isinstance(term, str) and term.startswith("_:") for term in triple)
 
 

@@ -58,7 +58,6 @@ class FederatedReader:
 
     @property
     def quads(self) -> bool:
-        """True if any source has graphs."""
         return any(reader.quads for reader in (self.federation or self).readers)
 
     def pages(self, pattern: QuadPattern) -> float:
@@ -117,7 +116,6 @@ def tree_of(query: str, addresses: Sequence[str]) -> Select:
 
 
 def services(tree: Select) -> frozenset[str]:
-    """Return the addresses in SERVICE clauses."""
     return frozenset(e.iri for e in tree.deep() if isinstance(e, ServiceBlock) and e.iri is not None)
 
 
@@ -181,15 +179,12 @@ class AnnotatedQuery:
 
     @property
     def requests(self) -> int:
-        """The number of requests so far, over all sources."""
         return sum(source.requests.sent for source in self.sources)
 
     def now(self) -> int:
-        """Return the time of the first source's clock, in milliseconds."""
         return round(self.sources[0].client.wall() * 1000) + self.sources[0].ahead
 
     def latest(self) -> int:
-        """Return the latest time that any source's clock may show."""
         return self.now() + max(source.ahead_at_most - source.ahead for source in self.sources)
 
     def parts(self) -> PredicateSplit:
@@ -214,7 +209,6 @@ class AnnotatedQuery:
         return PredicateSplit(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
 
     def evaluate(self, parts: PredicateSplit) -> CurrentAnswers:
-        """Return the current answers."""
         before, texts = self.requests, self.queries(parts)
         for _ in range(MAX_READS):
             began = self.now()
@@ -240,7 +234,6 @@ class AnnotatedQuery:
         )
 
     def queries(self, parts: PredicateSplit) -> list[str]:
-        """Return the queries whose fragments are fetched."""
         return fragment_queries(self._tree, parts)
 
     def _data(self, reads: Sequence[ReadElements], at: int) -> Iterable[Quad]:

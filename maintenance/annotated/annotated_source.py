@@ -72,7 +72,6 @@ class PageRequests:
     def _page(
         self, client: FragmentsOverHttp, url: str, pattern: QuadPattern | None, pay: Callable[[float], bool]
     ) -> tuple[FragmentPage, Validity]:
-        """Return one page, with retries."""
         for n in range(self.retries + 1):
             deadline = Deadline(client.pool.clock() + self.timeout, lambda: self._wait_and_pay(pay))
             before = self.sent
@@ -279,7 +278,6 @@ class StaticFragments(FragmentReader):
 
 
 def read_source(written: str) -> SourceConfig:
-    """Return the configuration for an address or a file."""
     if not written.lower().endswith((".yaml", ".yml")):
         return config_of({"fragments": written}, "--source")
     config = read_config(Path(written))
@@ -306,7 +304,6 @@ def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
 
 
 def annotated_source_of(config: SourceConfig, style: AnnotationStyle | None, keep: bool) -> AnnotatedSource:
-    """Create a source with its limits, its circuit breaker and its price."""
     credentials = config.auth.read().hiding(config.addresses)
     client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
     limits = limiter_of(config), config.retries, config.timeout / 1000, config.per_request
@@ -315,7 +312,6 @@ def annotated_source_of(config: SourceConfig, style: AnnotationStyle | None, kee
 
 
 def declared_dynamic(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
-    """Return the dynamic predicates if every source declares its own, otherwise None."""
     if not all(config.volatile for config in configs):
         return None
     return frozenset(NamedNode(iri) for config in configs for iri in config.volatile)

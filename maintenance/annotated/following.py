@@ -97,7 +97,6 @@ class FollowedQuery:
         return min(self.pauses.longest, max(1, self.pauses.gap) << min(self._fails - 1, 20))
 
     def _wait(self, moment: CurrentAnswers) -> int:
-        """Return the milliseconds until the next evaluation."""
         pauses, extra = self.pauses, self.random.randint(0, self.pauses.jitter)
         left = moment.until - self.query.now()
         if moment.gap:

@@ -51,7 +51,6 @@ class FragmentResponse:
     body: bytes = b""
 
     def head(self, date: str) -> bytes:
-        """Return the bytes before the body."""
         lines = [f"{name}: {value}" for name, value in self.headers.items()]
         if self.status.startswith("304"):
             length = []
@@ -199,7 +198,6 @@ def pattern_of(asked: Mapping[str, str]) -> QuadPattern:
 
 
 def page_number(written: str) -> int:
-    """Return the page number, counted from 1."""
     if not (written.isascii() and written.isdigit() and len(written) < 10 and int(written) > 0):
         raise ValueError(f"page={written[:20]}: expected a page number from 1")
     return int(written)

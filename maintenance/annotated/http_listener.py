@@ -40,7 +40,6 @@ class HttpListener:
         return await asyncio.get_running_loop().create_server(lambda: _Connection(self), host, port, backlog=1_000)
 
     def date(self) -> str:
-        """Return the Date header, formatted once a second."""
         second = int(self.seconds())
         if self._date[0] != second:
             self._date = second, formatdate(second, usegmt=True)
@@ -69,7 +68,6 @@ class _Connection(asyncio.Protocol):
         self.listener.open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Respond to all complete requests."""
         self.timer.cancel()
         self.timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle)
         self.buffer += data

@@ -82,7 +82,6 @@ class LiveElements:
         self._lines = stream
 
     def run(self) -> None:
-        """Read the stream to its end."""
         try:
             for text, line in self._lines.chunks():
                 pairs = list(self._read(text, line))
@@ -93,7 +92,6 @@ class LiveElements:
             self.report(str(error))
 
     def summary(self) -> str:
-        """Return a summary of the lines."""
         said = f"{self.served:,} elements served, {self.late:,} of them with less than the promised notice"
         return f"{said}; {self.refused:,} lines refused"
 

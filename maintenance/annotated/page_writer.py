@@ -63,7 +63,6 @@ class PagePosition:
 
     @property
     def fragment(self) -> str:
-        """The address of the fragment."""
         given = [f"{role}={quote(address_text(term), safe='')}" for role, term in self.pattern.terms.items()]
         given += [f"instant={self.instant}"] if self.instant else []
         return self.base + ("?" + "&".join(given) if given else "")
@@ -76,12 +75,10 @@ class PagePosition:
 
     @property
     def last(self) -> int:
-        """The number of the last page that is not empty, at least 1."""
         return max(1, -(-self.total // self.per_page))
 
 
 def write_page(data: Sequence[Quad], place: PagePosition, media_type: str) -> bytes:
-    """Return a page with its controls."""
     form = FORMATS[media_type]
     graph = DefaultGraph() if form in GRAPHLESS else NamedNode(f"{place.page(place.number)}#metadata")
     quads = [*map(_outside, data), *(Quad(s, p, o, graph) for s, p, o in _controls(place))]

@@ -45,7 +45,6 @@ class FragmentSlices:
     _size: int = 0
 
     def slice(self, pattern: QuadPattern, first: int, most: int) -> tuple[Sequence[Quad], int]:
-        """Return some quads of a fragment, and the size of the fragment."""
         if pattern in self._cached:
             self._cached.move_to_end(pattern)
             found = self._cached[pattern]
@@ -60,7 +59,6 @@ class FragmentSlices:
         return found[first : first + most], len(found)
 
     def forget(self) -> None:
-        """Clear the cache, because the store has changed."""
         self._cached.clear()
         self._counts.clear()
         self._size = 0

@@ -20,7 +20,6 @@ _SECRET = re.compile(
 
 
 def mask_secrets(text: str) -> str:
-    """Return a text whose addresses show no secrets."""
     return _ADDRESS.sub(lambda found: _PARAMETER.sub(_masked, _without_users(found[0])), text)
 
 
@@ -36,7 +35,6 @@ def mask_secrets_in(value: object) -> object:
 
 
 def secrets_in(address: str) -> set[str]:
-    """Return the secrets in the query of an address, as written and decoded."""
     found = {value for name, value in _PARAMETER.findall(address) if _is_secret(name)}
     return found | {unquote_plus(value) for value in found}
 

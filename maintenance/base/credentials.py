@@ -23,13 +23,11 @@ class Credentials:
 
     @classmethod
     def bearer(cls, variable: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """Read a bearer token from an environment variable."""
         token = _read(variable, environment)
         return cls({"Authorization": f"Bearer {token}"}, _forms(token))
 
     @classmethod
     def basic(cls, user: str, password: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
-        """Read user and password from two environment variables."""
         name, word = _read(user, environment), _read(password, environment)
         both = basic(name, word)
         return cls({"Authorization": both}, _forms(word) | _forms(both.removeprefix("Basic ")))
@@ -42,7 +40,6 @@ class Credentials:
         return cls(headers, frozenset().union(*map(_forms, parts)))
 
     def joined(self, other: "Credentials") -> "Credentials":
-        """Return the headers of both, hiding the secrets of both."""
         return Credentials({**self.headers, **other.headers}, self.hidden | other.hidden)
 
     def hiding(self, addresses: Iterable[str]) -> "Credentials":
@@ -58,7 +55,6 @@ class Credentials:
 
 
 def basic(user: str, password: str) -> str:
-    """Return the Authorization header of a user and a password."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 

@@ -77,7 +77,6 @@ def parts(value: Mapping[str, Any]) -> list[Any]:
 
 
 def untagged(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> Any:
-    """Return the value that was written with a tag."""
     ((tag, held),) = value.items()
     if tag == "list":
         return [inner(part) for part in held]

@@ -12,12 +12,10 @@ SOURCES = ("data", "sparql", "fragments", "resources")
 
 
 def config_names() -> list[str]:
-    """Return every name, in alphabetical order."""
     return sorted(file.stem for file in PLACE.glob("*.yaml"))
 
 
 def config_file(name: str) -> Path:
-    """Return the file of a config that comes with freshkeeper."""
     if name not in config_names():
         raise ConfigError(
             f"there is no config {name!r} among those that come with freshkeeper; {nearest(name, config_names())}"

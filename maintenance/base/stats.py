@@ -57,7 +57,6 @@ def estimate(values: Floats) -> Estimate:
 
 
 def paired(first: Floats, second: Floats) -> Estimate:
-    """Return the mean of first − second, whose values are of the same seeds in the same order."""
     return estimate(first - second)
 
 

@@ -19,7 +19,6 @@ LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"
 
 
 def encode(value: object) -> str:
-    """Return a key or a copy as text."""
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -35,7 +35,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_yaml_list(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a file: a list, each of keys and values."""
     plain = _read(path)
     if not isinstance(plain, list) or not all(isinstance(row, dict) for row in plain):
         raise ConfigError(f"{path} must hold a list of rows, each of keys and values")

@@ -93,7 +93,6 @@ class KeyBackoff:
         return max(0, failures.until - self.order)
 
     def keys_in_backoff(self) -> Iterator[EntryId]:
-        """Return the keys that the next order leaves out."""
         following = self.order + 1
         for entry, one in self._failures.items():
             if one.until > following and (following, entry) != self._probe:
@@ -113,7 +112,6 @@ class KeyBackoff:
         self._note(entry, UNLIMITED if failures is None else failures.limit)
 
     def answered(self, entries: Iterable[EntryId]) -> None:
-        """Note that these keys were answered."""
         for entry in entries:
             self._failures.pop(entry, None)
         if len(self._since_answer) >= OUTAGE_KEYS:

@@ -72,12 +72,10 @@ class Dispatcher:
 
     @property
     def deadline(self) -> float:
-        """Return the seconds that the requests of one order may take."""
         return self.options.deadline
 
     @property
     def busy(self) -> int:
-        """Return how many requests keep a thread beyond their deadline."""
         with self._lock:
             self._overdue = [one for one in self._overdue if not one.done()]
             return len(self._overdue)
@@ -108,7 +106,6 @@ class Dispatcher:
         return sent
 
     def wait(self, sent: Sequence[Any], until: float) -> None:
-        """Wait until all replies are there or time is up."""
         wait_until(until, self.clock, [one.future for one in sent if isinstance(one, Attempts)])
 
     def state(self, ahead: int = 0) -> dict[str, Any]:
@@ -116,7 +113,6 @@ class Dispatcher:
         return self.limiter.state(ahead)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume with the limits of an earlier run."""
         self.limiter.restore(state)
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ KINDS = (
 
 
 def kind_of(error: str) -> str:
-    """Return the kind that an error begins with."""
     kind = error.partition(":")[0]
     if kind in KINDS:
         return kind

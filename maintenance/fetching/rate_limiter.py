@@ -56,7 +56,6 @@ class Limit:
     """grains, oldest first: the time that stands for them, and how many"""
 
     def free(self, now: float) -> int:
-        """Return how many requests may be sent now."""
         return max(0, self.rate.requests - sum(count for _, count in self._within(now)))
 
     def wait(self, now: float) -> float:
@@ -72,7 +71,6 @@ class Limit:
         return self.rate.period
 
     def take(self, now: float) -> None:
-        """Count one request, and forget those that are a period old."""
         while self.sent and self.sent[0][0] <= now - self.rate.period:
             self.sent.popleft()
         grain = self.rate.period / GRAINS
@@ -110,7 +108,6 @@ class Breaker:
     """since when a probe is under way; one that nobody hears of again is over after a cool-down"""
 
     def room(self, now: float) -> float:
-        """Return how many requests may pass."""
         if self.opened is None:
             return math.inf
         if self.wait(now) == 0:
@@ -129,7 +126,6 @@ class Breaker:
         self.probing = None if self.opened is None else now
 
     def succeeded(self) -> None:
-        """Close the breaker and forget the failures."""
         self.failed, self.opened, self.probing = 0, None, None
 
     def failed_once(self, now: float) -> None:
@@ -174,7 +170,6 @@ class RateLimiter:
         self._ahead = self.wall() - self.clock()
 
     def room(self, patience: float = 0.0) -> float:
-        """Return how many requests may be sent now, or within `patience` seconds."""
         with self._lock:
             now = self.clock()
             if self._pause(now) > patience:
@@ -199,7 +194,6 @@ class RateLimiter:
             return self._wait(self.clock())
 
     def succeeded(self) -> None:
-        """Note that a request was answered."""
         with self._lock:
             self.breaker.succeeded()
 
@@ -214,7 +208,6 @@ class RateLimiter:
                 self.paused = now, now + max(wait, self._pause(now))
 
     def why(self) -> str:
-        """Return in words why nothing may be sent."""
         with self._lock:
             now = self.clock()
             if (pause := self._pause(now)) > 0:
@@ -262,7 +255,6 @@ class RateLimiter:
         return self._ahead
 
     def _pause(self, now: float) -> float:
-        """Return the seconds that are left of a pause."""
         since, until = self.paused or (now, now)
         if since <= now < until:
             return until - now

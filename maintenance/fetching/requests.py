@@ -94,9 +94,7 @@ class SentRequest(Protocol):
 
     request: FetchRequest
 
-    def done(self) -> bool:
-        """Return whether the reply is there."""
-        ...
+    def done(self) -> bool: ...
 
     def stop(self) -> int:
         """Send nothing more for this request; return how often it was sent."""
@@ -118,9 +116,7 @@ class Executor(Protocol):
         """Return the seconds that the requests of one `send` may take together."""
         ...
 
-    def capacity(self) -> float:
-        """Return how many requests the source takes now."""
-        ...
+    def capacity(self) -> float: ...
 
     def reserve(self, requests: int) -> None:
         """Keep room for so many requests that will be sent soon; a negative number gives room back."""

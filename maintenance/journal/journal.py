@@ -36,7 +36,6 @@ class Retention:
     clock: Callable[[], float] = time.time
 
     def drop(self, directory: Path, tables: Sequence[str]) -> None:
-        """Remove parts that are too old or too many."""
         if self.age is None and self.largest is None:
             return
         parts: dict[str, list[Path]] = {}
@@ -154,14 +153,12 @@ def read(directory: Path, name: str) -> "pa.Table | None":
 
 
 def files(path: Path) -> list[Path]:
-    """Return the files of a table in the order of writing."""
     if path.is_dir():
         return sorted(path.glob("part-*.parquet"))
     return [path] if path.exists() else []
 
 
 def remove(directory: Path, name: str) -> None:
-    """Remove a table, of whatever kind."""
     path = directory / f"{name}.parquet"
     with writing(path):
         if path.is_dir():
@@ -182,7 +179,6 @@ class Buffer:
             self.columns.setdefault(column, []).append(value)
 
     def extend(self, columns: Mapping[str, Sequence[object]]) -> None:
-        """Add rows by columns."""
         for column, values in columns.items():
             self.columns.setdefault(column, []).extend(values)
 
@@ -190,7 +186,6 @@ class Buffer:
         return max(map(len, self.columns.values()), default=0)
 
     def table(self) -> "pa.Table":
-        """Return the rows so far as a table."""
         return table(self.name, self.columns)
 
 
@@ -215,7 +210,6 @@ class ColumnBuffer:
             self._close_block()
 
     def table(self) -> "pa.Table":
-        """Return all rows so far as a table."""
         self._close_block()
         return pa.concat_tables(self._blocks) if self._blocks else SCHEMAS[self.name].empty_table()
 

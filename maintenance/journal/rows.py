@@ -17,7 +17,6 @@ KIND_PREFIXES = ("", "miss ", "edges ")
 
 
 def keys_as_text(keys: Sequence[Hashable]) -> list[str]:
-    """Return each key as text."""
     return [key_as_text(key) for key in keys]
 
 
@@ -34,7 +33,6 @@ class JournalRows:
     srs: Callable[[Sequence[Hashable]], list[str]] = keys_as_text
 
     def evaluation(self, record: Record, fresh: float | None = None, warmup: bool = False) -> dict[str, Any]:
-        """Return the row of an evaluation, with the number of fresh answers if it is known."""
         more = {"case": self.case, "knowledge": self.knowledge, "warmup": warmup, "fresh": fresh}
         return {"setting": self.setting, "policy": self.policy, "seed": self.seed} | vars(record) | more
 
@@ -53,7 +51,6 @@ class JournalRows:
         }
 
     def answers(self, record: Record, answers: Answers) -> dict[str, Column]:
-        """Return a row for each answer."""
         rows = len(answers)
         return self._setting(rows) | {
             "case": [self.case] * rows,
@@ -66,7 +63,6 @@ class JournalRows:
         }
 
     def audits(self, record: Record, audits: Sequence[Audit]) -> dict[str, Column]:
-        """Return a row for each audited answer."""
         rows = len(audits)
         keys = [audit.sn for audit in audits]
         return self._setting(rows) | {
@@ -93,5 +89,4 @@ class JournalRows:
 
 
 def plain(columns: Mapping[str, Column]) -> dict[str, list[object]]:
-    """Return columns as lists of JSON values."""
     return {name: column.tolist() if isinstance(column, np.ndarray) else [*column] for name, column in columns.items()}

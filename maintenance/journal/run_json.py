@@ -95,7 +95,6 @@ class About(_Part):
 
     @property
     def flat_config(self) -> dict[str, Any]:
-        """Return the config with dotted keys."""
         return dict(flat(self.config))
 
     @classmethod
@@ -172,12 +171,10 @@ def _commit() -> str:
 
 
 def timestamp() -> str:
-    """Return the present as text: ISO 8601, UTC, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested keys and values with dotted keys."""
     for key, part in config.items():
         if isinstance(part, Mapping) and part:
             yield from flat(part, f"{prefix}{key}.")

@@ -29,7 +29,6 @@ class Json(logging.Formatter):
 
 
 def start(level: str, stream: TextIO | None = None) -> None:
-    """Log records of a level and above."""
     if level not in LEVELS:
         raise ConfigError(f"--log {level}: it is debug, info, warning or error")
     handler = logging.StreamHandler(stream or sys.stderr)

@@ -51,7 +51,6 @@ class MetricsServer:
         return int(self._server.server_port)
 
     def close(self) -> None:
-        """Close the port and wait until the thread has ended."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -131,7 +130,6 @@ class Metrics:
         self.fetch = self._histogram("fetch_seconds", "time to fetch it")
 
     def observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        """Count one evaluation of one view."""
         record = evaluation.record
         refreshes = evaluation.refreshes
         self.evaluations.labels(source).inc()
@@ -245,7 +243,6 @@ class StreamMetrics(Collector):
         self._links = links
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of every connection."""
         up = GaugeMetricFamily("freshkeeper_stream_connected", "whether a stream is connected", labels=["stream"])
         again = CounterMetricFamily("freshkeeper_stream_reconnects", "reconnections", labels=["stream"])
         gaps = CounterMetricFamily("freshkeeper_stream_gaps", "gaps, where data may be missing", labels=["stream"])

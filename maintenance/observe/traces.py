@@ -56,7 +56,6 @@ class Traces:
         self._lock = threading.Lock()
 
     def begun(self, query: str, t: int) -> None:
-        """Start the span of an evaluation."""
         from opentelemetry.trace import set_span_in_context
 
         attributes: dict[str, Any] = {"freshkeeper.query": query, "freshkeeper.instant": t}
@@ -82,14 +81,12 @@ class Traces:
             span.end()
 
     def follow(self, sources: Mapping[str, Source]) -> None:
-        """Trace the requests to these sources from now on."""
         for name, source in sources.items():
             dispatcher = source.transport.dispatcher
             if dispatcher is not None:
                 dispatcher.traced = partial(self._requested, mask_secrets(name))
 
     def close(self) -> None:
-        """Send the remaining spans."""
         self._provider.shutdown()
 
     def _requested(self, source: str, t: int, began: int, keys: int, failure: str) -> None:

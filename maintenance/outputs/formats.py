@@ -40,7 +40,6 @@ class NdJson:
     of_columns: dict[Dictionary, JsonAnswers] = field(default_factory=dict)
 
     def lines(self, result: Result) -> Iterator[str]:
-        """Yield the line of one evaluation, or none."""
         if isinstance(result.answers, IdRows):
             line = b"".join(map(bytes, self.chunks(result, result.answers)))
             if line:
@@ -176,7 +175,6 @@ class Csv:
     headed: bool = False
 
     def lines(self, result: Result) -> Iterator[str]:
-        """Yield the rows of one evaluation, after the head of the table if it has none yet."""
         if result.form not in (Form.SELECT, Form.ASK):
             raise ConfigError(f"--format csv writes SELECT and ASK, not {result.form}: take nquads or ndjson")
         names = result.variables
@@ -217,7 +215,6 @@ class TimedQuads:
     """
 
     def lines(self, result: Result) -> Iterator[str]:
-        """Yield a line per triple."""
         if result.form not in (Form.CONSTRUCT, Form.DESCRIBE):
             raise ConfigError(f"--format nquads writes triples, and {result.form} gives none: take ndjson or csv")
         graph = ""

@@ -43,11 +43,9 @@ class RotatingFile:
 
     @property
     def name(self) -> str:
-        """The path as given."""
         return str(self.path)
 
     def put(self, answers: Sequence[AnswerLine]) -> None:
-        """Append a line for each answer in one write, so that a crash leaves at most one partial line."""
         with writing(self.path):
             for answer in answers:
                 with self.path.open("ab", buffering=0) as file:
@@ -140,7 +138,6 @@ class AnswerFiles:
             self.directory.mkdir(parents=True, exist_ok=True)
 
     def put(self, result: Result) -> None:
-        """Write one result to the file of its query."""
         path = self.directory / f"{result.query}.{ENDINGS[self.form]}"
         format_writer = self._writers.get(result.query)
         resumed, partial = self.before(result.query)
@@ -154,7 +151,6 @@ class AnswerFiles:
 
 
 def _bytes_of(file: TextIO) -> RawIOBase | BinaryIO:
-    """Return the unbuffered file beneath a text file."""
     found: RawIOBase | BinaryIO = getattr(file.buffer, "raw", file.buffer)
     return found
 

@@ -32,7 +32,6 @@ MAX_WAIT_S = 60.0
 
 
 def signature(secret: bytes, id: str, at: int, body: bytes) -> str:
-    """Return the signature of a message."""
     mac = hmac.new(secret, f"{id}.{at}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(mac.digest()).decode()
 
@@ -74,7 +73,6 @@ class Webhook:
         return mask_secrets(self.url)
 
     def put(self, answers: Sequence[AnswerLine]) -> None:
-        """Deliver each answer, or write it to the file of dead letters."""
         for answer in answers:
             failure = self._deliver(answer)
             if failure is not None:

@@ -160,7 +160,6 @@ class QueryBuilder:
     limits: EvaluationLimits
 
     def plan(self, one: RegisteredQuery) -> Factory:
-        """Choose an evaluator for a query, and ask for the views that it needs."""
         check_query(one.query)
         if one.template is not None:
             return partial(template_query, one.template, self.graphs, self.start)

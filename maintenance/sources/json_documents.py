@@ -30,18 +30,15 @@ class Template:
 
     @classmethod
     def of(cls, written: str) -> "Template":
-        """Read a template from text that has {id} once."""
         if written.count(ID) != 1:
             raise ConfigError(f"{written!r} must have {ID} once, in the place of the key's own part")
         before, _, after = written.partition(ID)
         return cls(before, after)
 
     def fill(self, identity: str) -> str:
-        """Return the text for an id."""
         return f"{self.before}{quote(identity, safe='')}{self.after}"
 
     def match(self, written: str) -> str | None:
-        """Return the id in a text, if the text has this form."""
         whole = len(self.before) + len(self.after)
         if len(written) <= whole or not (written.startswith(self.before) and written.endswith(self.after)):
             return None
@@ -69,14 +66,12 @@ class Resource:
     properties: Sequence[Property]
 
     def address(self, term: Term | None) -> str | None:
-        """Return the address of the document about a term, if it is of this kind."""
         found = self.subject.match(term.value) if isinstance(term, NamedNode) else None
         if found is None or found in ("", ".", ".."):
             return None
         return self.url.fill(found)
 
     def triples(self, subject: NamedNode, document: object) -> Iterator[Quad]:
-        """Return the triples of a document about its subject."""
         for each in self.properties:
             for value in _values(document, each.path):
                 term = _term(value, each.iri)

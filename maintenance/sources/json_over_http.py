@@ -41,7 +41,6 @@ class JsonOverHttp:
     wall: Callable[[], float] = time.time
 
     def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
-        """Fetch the documents that the query needs, and evaluate it on them."""
         if not query.keys:
             raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
         reading = _Reading(self, now, deadline)
@@ -70,7 +69,6 @@ class JsonOverHttp:
         self.pool.close()
 
     def address(self, term: Term | None) -> tuple[Resource, str] | None:
-        """Return the address of the document about a term."""
         found = ((each, each.address(term)) for each in self.resources)
         return next(((each, url) for each, url in found if url is not None), None)
 
@@ -93,7 +91,6 @@ class _Reading:
     validities: list[Validity] = field(default_factory=list)
 
     def read(self, terms: Iterable[Term | None]) -> None:
-        """Fetch the documents about these terms that are not there yet."""
         for term in terms:
             place = self.source.address(term)
             if place is None or term in self.resources or not isinstance(term, NamedNode):
@@ -113,7 +110,6 @@ class _Reading:
         return [term for term in found if term not in self.resources and self.source.address(term)]
 
     def solutions(self, query: str) -> list[Bound]:
-        """Return the solutions of a query over the documents."""
         try:
             return bounded(lambda: self.store.query(rewrite_for_pyoxigraph(query)), self.source.pool.max_bytes)
         except (SyntaxError, OSError) as error:

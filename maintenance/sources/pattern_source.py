@@ -65,7 +65,6 @@ class PatternSource:
 
     @property
     def limits(self) -> RateLimiter | None:
-        """Rate limits and breaker, which survive a restart."""
         dispatcher = self.transport.dispatcher
         if dispatcher is None:
             return None
@@ -73,7 +72,6 @@ class PatternSource:
 
     @property
     def edge(self) -> tuple[str, ...]:
-        """The variables of an edge."""
         return self.split.edge or self.split.sn
 
     @property
@@ -104,7 +102,6 @@ class PatternSource:
         return found
 
     def forget(self, sns: Mapping[Key, int]) -> None:
-        """Keep the edges of these SNs alone."""
         if len(self.edges) > 2 * len(sns) + 1_000:
             self.edges = {sn: edges for sn, edges in self.edges.items() if sn in sns}
 
@@ -182,7 +179,6 @@ def _check_times(found: Solutions) -> None:
 
 
 def _times(row: Bound) -> int:
-    """Return how often the static part has an edge."""
     found = row.get(EDGE_COUNT)
     if isinstance(found, Literal):
         return int(found.value)

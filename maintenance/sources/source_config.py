@@ -149,7 +149,6 @@ class Auth(BaseModel):
         return self
 
     def read(self) -> Credentials:
-        """Read the variables."""
         named = Credentials.from_headers(self.headers)
         if self.bearer:
             return named.joined(Credentials.bearer(self.bearer))
@@ -177,7 +176,6 @@ class ResourceConfig(BaseModel):
     predicates: dict[Iri, str | PlaceConfig]
 
     def documents(self) -> Documents:
-        """Return the documents as they are used."""
         return Documents(
             Template.of(self.subject),
             Template.of(self.url),
@@ -291,7 +289,6 @@ class SourceConfig(BaseModel):
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses of its endpoint and of its resources."""
         endpoints = [each for each in (self.sparql, self.fragments) if each]
         return [*endpoints, *(each.url for each in self.resources)]
 

@@ -64,7 +64,6 @@ class EmbeddedSource:
         self.changes.sort(key=lambda change: change[0])
 
     def __call__(self, query: str, now: int) -> list[Bound]:
-        """Ask the source as it is at `now`."""
         with self._lock:
             self.requests += 1
             self._catch_up(now)
@@ -190,7 +189,6 @@ def _transport(config: SourceConfig) -> Transport:
 
 
 def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOverHttp:
-    """Return the client of a source of fragments."""
     return FragmentsOverHttp(
         config.fragments or "",
         credentials,
@@ -202,7 +200,6 @@ def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOve
 
 
 def limiter_of(config: SourceConfig) -> RateLimiter:
-    """Limits and breaker of a source."""
     breaker = Breaker(config.failures, config.cool_down / 1000)
     return RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
 

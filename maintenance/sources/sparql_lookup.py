@@ -56,7 +56,6 @@ class SparqlLookup:
 
 
 def _plain(term: object) -> object:
-    """Return a term as a Python value."""
     if not isinstance(term, Literal):
         if isinstance(term, NamedNode):
             return term.value

@@ -41,7 +41,6 @@ class Described(SPARQLWrapper):
     """SPARQLWrapper with a way to have the request that it would send; its public face sends it at once."""
 
     def request(self) -> HttpRequest:
-        """Return the request that `query` would send."""
         return self._createRequest()
 
 
@@ -58,7 +57,6 @@ class SparqlOverHttp:
     wall: Callable[[], float] = time.time
 
     def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
-        """Send a query once, and read its solutions and what headers say of them."""
         answer = self.pool.exchange(self.call(query.text), deadline)
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()

@@ -65,9 +65,7 @@ class GraphService(Protocol):
 class ReportsWarnings(Protocol):
     """A service that counts what its source says and cannot be right."""
 
-    def warnings(self) -> list[str]:
-        """Return a sentence for each kind of such statements."""
-        ...
+    def warnings(self) -> list[str]: ...
 
 
 class Ask(Protocol):
@@ -109,13 +107,11 @@ class Transport:
 
     @property
     def dispatcher(self) -> Dispatcher | None:
-        """Threads and limits, of a source over a network."""
         if isinstance(self.executor, Dispatcher):
             return self.executor
         return None
 
     def warnings(self) -> list[str]:
-        """Return what the source said that cannot be right."""
         if isinstance(self.service, ReportsWarnings):
             return self.service.warnings()
         return []
@@ -127,7 +123,6 @@ class Transport:
         return delivery.copies[0]
 
     def close(self) -> None:
-        """End threads and connections."""
         if isinstance(self.executor, Dispatcher):
             self.executor.close()
         else:

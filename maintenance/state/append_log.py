@@ -61,7 +61,6 @@ class AppendLog:
         self.size += len(record)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Read head and body of every record, in the order of appending."""
         if self.path.exists():
             yield from read_records(self.path, last=True, synced=self.synced)
 

@@ -70,7 +70,6 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of a block, or nothing if it raises."""
         try:
             self.sql.execute("BEGIN IMMEDIATE")
             yield self.sql
@@ -90,14 +89,12 @@ class Database:
         self._changed.clear()
 
     def read(self, query: str, *given: object) -> list[Any]:
-        """Return the rows of a query."""
         try:
             return self.sql.execute(query, given).fetchall()
         except DAMAGED as error:
             raise self._unreadable(error) from None
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Set facts, which the next transaction writes."""
         self.facts |= facts
         self._changed |= facts.keys()
 

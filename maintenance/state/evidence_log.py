@@ -56,7 +56,6 @@ class EvidenceLog:
 
 
 def replay(model: ChangeModel, entries: Iterable[Json]) -> None:
-    """Let a model learn from recorded evidence."""
     recorded = list(entries)
     keys = iter(decode([key for entry in recorded if entry[0] == "admit" for key in entry[2]]))
     for kind, slots, *rest in recorded:

@@ -54,14 +54,12 @@ class State:
         return found
 
     def keep_place(self, stream: str, place: Mapping[str, int | str]) -> None:
-        """Keep the position from which a stream is resumed."""
         with self.base.transaction():
             self.base.note({f"place {stream}": dict(place)})
 
     def store(
         self, number: int, name: str, manager: Manager, source: PatternSource, recorded: EvidenceLog
     ) -> StoredView:
-        """Add a view of one SERVICE pattern."""
         view = StoredView(self.base, number, name, manager, endpoint=source, recorded=recorded)
         self.views.append(view)
         return view
@@ -80,7 +78,6 @@ class State:
             view.settle()
 
     def forget(self, query: str, views: Iterable[int]) -> None:
-        """Delete a query with its views."""
         facts = [f"{fact} {query}" for fact in ("answering", "answered", "streamed")]
         numbers = list(views)
         self.views = [view for view in self.views if view.number not in numbers]
@@ -113,7 +110,6 @@ class State:
             sql.execute("DELETE FROM journal WHERE seq <= ?", (last,))
 
     def close(self) -> None:
-        """Close the database and release its directory."""
         self.base.close()
 
 

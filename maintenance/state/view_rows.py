@@ -59,7 +59,6 @@ class ViewRows:
         sql.executemany("UPDATE sns SET arrivals = ?, stamp = ? WHERE view = ? AND slot = ?", more)
 
     def read(self, base: Database, k: int, evaluations: float) -> None:
-        """Read the whole view as of evaluation `k`."""
         sns = base.read(
             "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", self.number
         )

@@ -79,7 +79,6 @@ class Batch:
 
 
 def as_batch(elements: TimedElements) -> Batch:
-    """Return the elements as quads."""
     if isinstance(elements, Batch):
         return elements
     return Batch([int(time) for time in elements.times], elements.quads, elements.graph)

@@ -43,7 +43,6 @@ class EventOrder:
         self._passed = max(self._passed, passed)
 
     def take(self, batch: TimedElements) -> TimedElements:
-        """Return the elements that can be handed on now, in order."""
         if not len(batch):
             return EMPTY
         # the usual case: nothing is late and nothing waits, so that nothing has to be sorted
@@ -57,7 +56,6 @@ class EventOrder:
         return waiting.part(0, cut)
 
     def rest(self) -> TimedElements:
-        """Return all waiting elements, at the end of the stream."""
         waiting, self._waiting = self._waiting, EMPTY
         return waiting
 

@@ -33,7 +33,6 @@ class BackgroundReader:
 
     @property
     def ready(self) -> bool:
-        """True if `take` returns at once."""
         return not self._arrived.empty()
 
     def take(self) -> TimedElements | None:
@@ -108,14 +107,12 @@ class Input:
         return next(self._batches, None)
 
     def take(self, batch: TimedElements) -> TimedElements:
-        """Return the elements that can be handed on after some have arrived."""
         self.idle = False
         if self.first is None and len(batch):
             self.first = int(min(batch.times))
         return self.order.take(batch)
 
     def end(self) -> TimedElements:
-        """End the stream, and return the elements that waited."""
         self.ended = True
         self.idle = False
         return self.order.rest()
@@ -141,11 +138,9 @@ class Inputs:
         self.inputs.append(Input(name, stream, EventOrder(delay), background))
 
     def __iter__(self) -> Iterator[Input]:
-        """Iterate over the streams in the order in which they were added."""
         return iter(self.inputs)
 
     def find(self, name: str) -> Input:
-        """Return the stream with this name."""
         return next(one for one in self.inputs if one.name == name)
 
     def next(self) -> Input | None:
@@ -182,12 +177,10 @@ class Inputs:
 
     @property
     def late(self) -> int:
-        """The number of elements that came too late, over all streams."""
         return sum(one.order.late for one in self.inputs)
 
     @property
     def latest(self) -> int:
-        """The time of the last element of all streams."""
         return self._reached(max((one.order.latest for one in self.inputs), default=DISTANT_PAST))
 
     def _reached(self, instant: int) -> int:

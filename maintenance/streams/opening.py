@@ -51,7 +51,6 @@ POLL_S = 0.2
 
 
 def address_of(written: str) -> FeedAddress:
-    """Return the address that a text names, checked."""
     kind = written.partition("://")[0]
     if kind not in ADDRESS_KINDS:
         raise ConfigError(f"the stream {mask_secrets(written)}: {nearest(kind, list(ADDRESS_KINDS))}")
@@ -75,7 +74,6 @@ class Reception:
     """the position at which an earlier run stopped"""
 
     def feed(self, written: str) -> Feed:
-        """Return the feed of an address."""
         return Feed(address_of(written), self.on_loss, self.notify, self.position)
 
 

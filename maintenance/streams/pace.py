@@ -38,7 +38,6 @@ class Pace:
         return self._began[1] + int((wall - self._began[0]) * 1000 * self.speed)
 
     def wait(self, until: int) -> None:
-        """Wait until the event time is `until`."""
         missing = until - self.now(until)
         if missing > 0:
             self.sleep(missing / 1000 / self.speed)

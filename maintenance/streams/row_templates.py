@@ -30,7 +30,6 @@ class RowTemplate:
     prefixes: Mapping[str, str]
 
     def fill(self, row: Mapping[str, Any]) -> Quad | None:
-        """Return the triple of a row, or None if a field is missing."""
         subject = _fill(self.subject, row, encode=True)
         value = _fill(self.value, row, encode=not self.literal)
         if subject is None or value is None:

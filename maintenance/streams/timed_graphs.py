@@ -43,7 +43,6 @@ class TimedGraphs:
     """the prefix of its blank nodes; None: made of `path`"""
 
     def batches(self) -> Iterator[Batch]:
-        """Yield one batch: the graphs by time, and by their order in the document."""
         graphs, dates, loose = _group_by_graph(self._quads())
         names = ((name, name) for name in graphs)
         dated = self._read(names, lambda name: _instant(dates.get(name, [])))

@@ -54,13 +54,11 @@ class TimedLines:
         steps: GapLimit | None = None,
         scope: str | None = None,
     ) -> "TimedLines":
-        """Return the stream of a file, which is opened when it is first read."""
         read_errors, steps = read_errors or ReadErrors(), steps or GapLimit()
         return cls(str(path), lambda: _opened(path), read_errors, steps, scope=scope)
 
     @classmethod
     def stdin(cls, read_errors: ReadErrors, steps: GapLimit, scope: str | None = None) -> "TimedLines":
-        """Return the stream of standard input, which yields each line when it arrives."""
         return cls("standard input", _standard_input, read_errors, steps, scope=scope)
 
     def batches(self) -> Iterator[Batch]:

@@ -65,7 +65,6 @@ class RowReader:
         )
 
     def batches(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Batch]:
-        """Yield batches of rows, each row given with the number of the line on which it ends."""
         times: list[int] = []
         quads: list[Quad] = []
         for number, row in rows:

@@ -7,6 +7,7 @@ from typing import Any
 
 from freshkeeper.maintenance.streams.live.feed import (
     Feed,
+    FeedAddress,
     FeedConnection,
     FeedLines,
     LostError,
@@ -41,14 +42,17 @@ class Given:
         pass
 
 
-@dataclass
-class Line:
+class Line(FeedAddress):
     """An address that gives one connection after the other; an error stands for one that cannot be had."""
 
-    connections: list[FeedConnection | Exception]
-    keeps: bool = False
-    name: str = "there"
-    asked: list[Position] = field(default_factory=list)
+    def __init__(self, connections: list[FeedConnection | Exception], keeps: bool = False) -> None:
+        super().__init__("there")
+        self.connections, self._keeps = connections, keeps
+        self.asked: list[Position] = []
+
+    @property
+    def keeps(self) -> bool:
+        return self._keeps
 
     def check(self) -> None:
         pass

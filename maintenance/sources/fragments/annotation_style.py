@@ -91,7 +91,6 @@ class AnnotationStyle:
         yield from self._timed(mark, held, NamedNode(f"{name}/interval"))
 
     def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
-        """Return the subject of the annotation."""
         if self.speaking is AnnotationEncoding.IMPLICIT:
             return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
         return NamedNode(name)
@@ -327,7 +326,6 @@ def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], l
 
 
 def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
-    """Return the intersection of all intervals."""
     return max(begins, default=DISTANT_PAST), min(ends, default=DISTANT_FUTURE)
 
 

@@ -49,11 +49,9 @@ class SearchForm:
 
     @property
     def quads(self) -> bool:
-        """True if the form has a variable for the graph."""
         return "graph" in self.variables
 
     def address(self, pattern: QuadPattern) -> str:
-        """Return the address of a fragment."""
         given = {
             self.variables[role]: address_text(term, self.default_graph)
             for role, term in pattern.terms.items()
@@ -178,7 +176,6 @@ class _Controls:
         return SearchForm(template.value, variables, default.value if isinstance(default, NamedNode) else DEFAULT_GRAPH)
 
     def number(self, *predicates: NamedNode) -> int | None:
-        """Return a number that the page states about itself or, failing that, about anything."""
         for predicate in predicates:
             said = [quad for quad in self.quads if quad.predicate == predicate]
             here = [quad for quad in said if isinstance(quad.subject, NamedNode) and quad.subject.value == self.url]
@@ -188,7 +185,6 @@ class _Controls:
         return None
 
     def next(self) -> str | None:
-        """Return the address of the next page, or None."""
         said = {q.object.value for q in self.quads if q.predicate in NEXT and isinstance(q.object, NamedNode)}
         if len(said) > 1:
             raise FetchError(f"malformed: the page has {len(said)} next pages: {', '.join(sorted(said))[:200]}")

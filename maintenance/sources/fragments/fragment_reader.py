@@ -37,11 +37,9 @@ class FragmentCounts:
     _counts: OrderedDict[QuadPattern, int] = field(default_factory=OrderedDict)
 
     def of(self, pattern: QuadPattern) -> int | None:
-        """Return the last count of a pattern."""
         return self._counts.get(pattern)
 
     def record(self, pattern: QuadPattern, page: FragmentPage) -> None:
-        """Record what a page states about its fragment and about the source."""
         self.form, self.strays = page.form, self.strays + page.strays
         self.per_page = max(1, page.per_page or self.per_page)
         if page.count is not None:
@@ -79,18 +77,15 @@ class FragmentReader:
     _complete: set[QuadPattern] = field(default_factory=set)
 
     def form(self) -> SearchForm:
-        """Return the form for fragments, which the start page contains."""
         if self.counts.form is None:
             self.counts.form = self._page(self.start, None).form
         return self.counts.form
 
     @property
     def quads(self) -> bool:
-        """True if fragments have graphs."""
         return self.form().quads
 
     def first(self, pattern: QuadPattern) -> FragmentPage:
-        """Return the first page of a fragment, which has its count."""
         address = self._address(pattern)
         known = address in self._pages
         page = self._page(address, pattern)
@@ -109,7 +104,6 @@ class FragmentReader:
         return max(0, math.ceil(page.count / self.counts.per_page) - 1)
 
     def read_all(self, pattern: QuadPattern) -> list[Quad]:
-        """Return the quads of all pages of a fragment."""
         address = self._address(pattern)
         page = self.first(pattern)
         found, seen = list(page.quads), {address}
@@ -133,7 +127,6 @@ class FragmentReader:
         return found
 
     def has(self, pattern: QuadPattern) -> bool:
-        """Return True if the whole fragment has been read."""
         return pattern in self._complete
 
     def service(self, _: str) -> None:

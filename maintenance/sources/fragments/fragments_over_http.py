@@ -44,7 +44,6 @@ class CachedPage:
 
     @property
     def size(self) -> int:
-        """The estimated memory, in bytes."""
         return 1_000 + BYTES_PER_QUAD * len(self.page.quads)
 
 
@@ -128,7 +127,6 @@ class SourceClock:
 
     @property
     def agrees(self) -> bool:
-        """True if the clocks may be equal."""
         return self.least <= 0 <= self.most
 
     @property
@@ -165,7 +163,6 @@ class FragmentsOverHttp:
     source_clock: SourceClock = field(default_factory=SourceClock)
 
     def select(self, query: GraphQuery, now: int, deadline: Deadline) -> Solutions:
-        """Fetch the pages that the query needs, and evaluate it on them."""
         reader = self.reader(now, deadline)
         store = fetch_needed(query.text, reader)
         try:
@@ -180,8 +177,6 @@ class FragmentsOverHttp:
         return Solutions(rows, modified=modified, expires=expires)
 
     def reader(self, now: int, deadline: Deadline) -> FragmentReader:
-        """Return a reader of fragments for one request."""
-
         def fetch_page(url: str, pattern: QuadPattern | None) -> tuple[FragmentPage, Validity]:
             return self.page(url, pattern, now, deadline)
 

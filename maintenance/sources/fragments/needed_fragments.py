@@ -109,11 +109,9 @@ class _Bindings:
 
     @property
     def names(self) -> frozenset[str]:
-        """The variables whose values are known."""
         return frozenset().union(*(names for _, names in self.blocks))
 
     def and_(self, text: str, names: Iterable[str]) -> "_Bindings":
-        """Return these with one more block."""
         return _Bindings((*self.blocks, (text, frozenset(names))))
 
     def restricted_to(self, names: Iterable[str]) -> "_Bindings":
@@ -139,7 +137,6 @@ class _TripleRequest:
 
     @property
     def joins(self) -> dict[str, str]:
-        """The positions that may join other patterns, including blank nodes."""
         return {
             role: term for role, term in (("subject", self.subject), ("object", self.object)) if isinstance(term, str)
         }
@@ -152,7 +149,6 @@ class _TripleRequest:
 
     @property
     def text(self) -> str:
-        """The pattern as SPARQL, inside GRAPH if it has a graph."""
         inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
         if self.graph is None:
             return inner
@@ -236,7 +232,6 @@ class _Fetching:
         return self.reader.service(block.iri)
 
     def _service(self, block: ServiceBlock, bindings: _Bindings) -> None:
-        """Fetch a SERVICE block from its source alone."""
         reader, one = self.reader, self._alone(block)
         assert one is not None
         self.reader = one
@@ -379,7 +374,6 @@ def _means_the_same(term: PatternTerm) -> bool:
 
 
 def _with(pattern: QuadPattern, role: str, term: PatternTerm) -> QuadPattern:
-    """Return the pattern with one more term."""
     return QuadPattern(**{**pattern.terms, role: term})
 
 

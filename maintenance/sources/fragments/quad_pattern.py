@@ -31,7 +31,6 @@ class QuadPattern:
     graph: PatternTerm | None = None
 
     def matches(self, quad: Quad) -> bool:
-        """Return True if a quad is in the fragment."""
         return (
             self.subject in (None, quad.subject)
             and self.predicate in (None, quad.predicate)
@@ -41,7 +40,6 @@ class QuadPattern:
 
     @property
     def terms(self) -> dict[str, PatternTerm]:
-        """The terms that are not open, by role."""
         found = ((each.name, getattr(self, each.name)) for each in fields(self))
         return {role: term for role, term in found if term is not None}
 

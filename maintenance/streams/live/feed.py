@@ -5,6 +5,7 @@ counted.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
@@ -31,7 +32,6 @@ class LineSplitter:
     _skipping: bool = False
 
     def take(self, chunk: bytes) -> bytes:
-        """Return all lines that are complete now."""
         if self._skipping:
             _, newline, chunk = chunk.partition(b"\n")
             self._skipping = not newline
@@ -43,7 +43,6 @@ class LineSplitter:
         return complete + newline
 
     def rest(self) -> bytes:
-        """Return the incomplete line at the end, as a line."""
         rest, self._rest = self._rest, b""
         if not rest:
             return b""
@@ -104,20 +103,27 @@ class FeedConnection(Protocol):
         """Close the connection, even if another thread waits for it."""
 
 
-class FeedAddress(Protocol):
+@dataclass(eq=False)
+class FeedAddress(ABC):
     """The address of a stream."""
+
+    url: str
 
     @property
     def name(self) -> str:
         """The address for messages, without credentials."""
+        return mask_secrets(self.url)
 
     @property
     def keeps(self) -> bool:
         """True if data sent while nobody is connected can be fetched later."""
+        return False
 
+    @abstractmethod
     def check(self) -> None:
-        """Raise ConfigError if the address is wrong."""
+        """Raise ConfigError if the address is wrong, and MissingExtraError if a library is missing."""
 
+    @abstractmethod
     def connect(self, position: Position) -> FeedConnection:
         """Connect and resume at a position, or begin where the address says if it is empty.
 
@@ -144,7 +150,6 @@ class Backoff:
         return self.random.uniform(0, min(self.longest, self.first * 2**exponent))
 
     def reset(self) -> None:
-        """Start again with a short pause, after data has arrived."""
         self.failures = 0
 
 
@@ -186,7 +191,6 @@ class Feed:
 
     @property
     def name(self) -> str:
-        """The name of the stream in messages."""
         return f"the stream {self.address.name}"
 
     def received(self) -> Iterator[Received]:
@@ -214,7 +218,6 @@ class Feed:
             self._wait(self.backoff.next())
 
     def commit(self, position: Position) -> None:
-        """Report that nothing before a position is needed again."""
         connection = self._connection
         if connection is not None:
             connection.commit(position)

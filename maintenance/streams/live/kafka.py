@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, naming_extra, nearest
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of, stamped
+from freshkeeper.maintenance.streams.live.feed import FeedAddress, LostError, Position, Received, options_of, stamped
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -65,7 +65,6 @@ class Backlog:
             self._ends[part] = end
 
     def forget(self, part: str) -> None:
-        """Drop a part, from which nothing will arrive any more."""
         self._ends.pop(part, None)
         self._count -= len(self._waiting.pop(part, ()))
 
@@ -127,7 +126,6 @@ class KafkaPlace:
         return cls(where.netloc, topic, read_properties(Path(properties)))
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Return the configuration of a client."""
         return {"log_level": 0, **self.properties, "bootstrap.servers": self.brokers, **more}
 
 
@@ -154,16 +152,13 @@ def _environment(name: str, path: Path, number: int) -> str:
     return os.environ[name]
 
 
-@dataclass(frozen=True)
-class KafkaAddress:
+@dataclass(eq=False)
+class KafkaAddress(FeedAddress):
     """The address of a topic."""
 
-    url: str
-    keeps: bool = True
-
     @property
-    def name(self) -> str:
-        return mask_secrets(self.url)
+    def keeps(self) -> bool:
+        return True
 
     def check(self) -> None:
         """Raise ConfigError if brokers or topic are missing; import the library."""
@@ -254,7 +249,6 @@ class KafkaConnection:
         consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def receive(self) -> Received | None:
-        """Return messages, in the order of time while partitions have more than can be read at once."""
         consumer = self._consumer
         if consumer is None:
             return None
@@ -278,7 +272,6 @@ class KafkaConnection:
             self._failure = mask_secrets(error.str())
 
     def commit(self, position: Position) -> None:
-        """Commit offsets to the group, for monitoring of its lag: the run keeps its own."""
         from confluent_kafka import KafkaException, TopicPartition
 
         offsets = [TopicPartition(self.topic, int(part), int(number)) for part, number in position.items()]
@@ -287,7 +280,6 @@ class KafkaConnection:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def close(self) -> None:
-        """Leave the group, so that its partitions are reassigned at once."""
         consumer = self._consumer
         if consumer is not None:
             self._consumer = None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received, options_of, stamped
+from freshkeeper.maintenance.streams.live.feed import FeedAddress, LostError, Position, Received, options_of, stamped
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -22,16 +22,13 @@ TIMEOUTS_S = {"socket_timeout": 10, "socket_connect_timeout": 10}
 HOW = "write redis://host:port/0?stream=KEY"
 
 
-@dataclass(frozen=True)
-class RedisAddress:
+@dataclass(eq=False)
+class RedisAddress(FeedAddress):
     """The address of a Redis stream, with the place to begin."""
 
-    url: str
-    keeps: bool = True
-
     @property
-    def name(self) -> str:
-        return mask_secrets(self.url)
+    def keeps(self) -> bool:
+        return True
 
     def check(self) -> None:
         """Raise ConfigError if the key is missing; import the library."""
@@ -39,7 +36,6 @@ class RedisAddress:
         self._options()
 
     def connect(self, position: Position) -> "RedisConnection":
-        """Resume after the last entry received, or begin where the address says."""
         from redis.exceptions import RedisError, ResponseError
 
         client, options = self._client(), self._options()
@@ -81,7 +77,6 @@ class RedisConnection:
     gap: str = ""
 
     def receive(self) -> Received | None:
-        """Return the entries after the last one."""
         from redis.exceptions import RedisError, ResponseError
 
         try:
@@ -104,7 +99,6 @@ class RedisConnection:
 
 
 def _begin(client: "Redis", key: str, start: str) -> str:
-    """Return the id before the first entry, or that of the last entry now."""
     if start == "earliest":
         return BEGIN
     newest: Any = client.xrevrange(key, count=1)

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.credentials import basic
 from freshkeeper.maintenance.base.errors import ConfigError, EndpointError, InputError
 from freshkeeper.maintenance.fetching.http.exchange import Call, ConnectionPool, HttpStream
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
+from freshkeeper.maintenance.streams.live.feed import FeedAddress, LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import CHUNK, LONGEST_LINE
 
 EVENTS = "text/event-stream"
@@ -31,22 +31,15 @@ class ByteSource(Protocol):
         """Return what is there, at most so many bytes; empty at the end."""
         ...
 
-    def close(self) -> None:
-        """Close it, also while another thread reads."""
-        ...
+    def close(self) -> None: ...
 
 
 @dataclass(eq=False)
-class EventAddress:
+class EventAddress(FeedAddress):
     """The address of an endless response of events."""
 
-    url: str
     _numbered: bool = False
     """whether events had ids, by which they can be requested again"""
-
-    @property
-    def name(self) -> str:
-        return mask_secrets(self.url)
 
     @property
     def keeps(self) -> bool:
@@ -61,7 +54,6 @@ class EventAddress:
         raise ConfigError(f"the stream {self.name} has no host: write http://host/path")
 
     def connect(self, position: Position) -> "EventConnection":
-        """Request the events after the last one received, or from now on."""
         last = str(position.get(LAST, ""))
         self._numbered = bool(last)
         response = _open(self.url, last)
@@ -135,7 +127,6 @@ class EventConnection:
         """Do nothing: the server keeps no account of readers."""
 
     def close(self) -> None:
-        """Close the response, also while another thread reads from it."""
         self.source.close()
 
 

@@ -5,9 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.streams.live.feed import LineSplitter, LostError, Position, Received
+from freshkeeper.maintenance.streams.live.feed import FeedAddress, LineSplitter, LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import CHUNK
 
 CONNECT_TIMEOUT_S = 10.0
@@ -15,16 +14,9 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """Seconds of silence before the first probe, seconds between probes, and the number of probes without an answer."""
 
 
-@dataclass(frozen=True)
-class TcpAddress:
+@dataclass(eq=False)
+class TcpAddress(FeedAddress):
     """A host and port that send lines."""
-
-    url: str
-    keeps: bool = False
-
-    @property
-    def name(self) -> str:
-        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if the address has no host or no port."""
@@ -59,7 +51,6 @@ class TcpConnection:
     _ended: bool = False
 
     def receive(self) -> Received | None:
-        """Return all lines that are complete."""
         if self._ended:
             return None
         try:

@@ -4,9 +4,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.base.addresses import mask_secrets
 from freshkeeper.maintenance.base.errors import ConfigError, naming_extra
-from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
+from freshkeeper.maintenance.streams.live.feed import FeedAddress, LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
 
 if TYPE_CHECKING:
@@ -17,16 +16,9 @@ MAX_MESSAGE_BYTES = 16 * LONGEST_LINE
 CONNECT_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True)
-class SocketAddress:
+@dataclass(eq=False)
+class SocketAddress(FeedAddress):
     """The address of a WebSocket, whose messages are lines."""
-
-    url: str
-    keeps: bool = False
-
-    @property
-    def name(self) -> str:
-        return mask_secrets(self.url)
 
     def check(self) -> None:
         """Raise ConfigError if the URL is malformed; import the library."""
@@ -61,7 +53,6 @@ class SocketConnection:
     gap: str = ""
 
     def receive(self) -> Received | None:
-        """Return the lines of one message."""
         from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 
         try:
@@ -82,5 +73,4 @@ class SocketConnection:
         """Do nothing: a WebSocket has no positions."""
 
     def close(self) -> None:
-        """Close with WebSocket's handshake."""
         self.resources.close()
