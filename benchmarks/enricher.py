@@ -1,20 +1,17 @@
 """The cache for plain keys: right reads beside the best TTL cache, what a hit costs, and how much memory it takes.
 
-    python benchmarks/enricher.py                  # all of it, about three minutes
-    python benchmarks/enricher.py --only hits      # right, hits or memory
-    python benchmarks/enricher.py --trace DIR      # a recorded trace as well: arrivals, edges and changes
+    python benchmarks/enricher.py                         # all of it, about fifteen minutes
+    python benchmarks/enricher.py --only hits             # right, held-out, hits or memory
+    python benchmarks/enricher.py --trace DIR --bank 24   # a recorded trace as well: arrivals, edges and changes
 
-Right reads: nothing is known in advance, the TTL is the best one in hindsight, and both are compared at the requests
-that were spent after a fifth of the time.
+Right reads: nothing is known in advance, and the TTL is the best one in hindsight. `more` is what reads that wait have
+more than it at the requests that were spent, and at those that were granted; a budget is requests per read. `held-out`
+are traces that no setting was chosen by (read_traces.py).
 """
 
 import argparse
-import bisect
-import csv
-import gzip
 import time
 import tracemalloc
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
@@ -22,107 +19,35 @@ from typing import Any
 
 import numpy as np
 from cachetools import TTLCache
+from read_traces import HELD_OUT, HOUR, Trace, recorded, shop, ttl_frontier, with_enricher, zipf
 from stopwatch import ratios, show
 
 from freshkeeper import Enricher
 
-Reads = Sequence[tuple[float, Any]]
-Changes = dict[Any, list[float]]
+BUDGETS = (0.1, 0.2, 0.27, 0.3, 0.4)
+COLUMNS = ["granted", "spent", "TTL", "wait", "more", "TTL at granted", "more", "serve", "spent"]
 
 
-def synthetic(keys: int, reads: int, span: float, slow: float, sigma: float, seed: int) -> tuple[Reads, Changes]:
-    """Zipf reads of keys whose change rates are log-normal around one change in `slow` ms."""
-    rng = np.random.default_rng(seed)
-    share = rng.permutation(1 / np.arange(1, keys + 1))
-    rates = np.exp(rng.normal(np.log(1 / slow), sigma, keys))
-    changes = {k: sorted(rng.uniform(0, span, rng.poisson(min(rates[k] * span, 1e5))).tolist()) for k in range(keys)}
-    times = np.sort(rng.uniform(0, span, reads)).tolist()
-    return list(zip(times, rng.choice(keys, reads, p=share / share.sum()).tolist(), strict=True)), changes
-
-
-def recorded(directory: Path) -> tuple[Reads, Changes]:
-    """The reads and changes of a trace: an arrival reads every entry of its key."""
-
-    def table(name: str) -> Iterable[list[str]]:
-        with gzip.open(directory / f"{name}.csv.gz", "rt") as file:
-            yield from list(csv.reader(file))[1:]
-
-    edges: dict[str, list[str]] = defaultdict(list)
-    changes: Changes = defaultdict(list)
-    for key, entry in table("edges"):
-        edges[key].append(entry)
-    for row in table("changes"):
-        changes[row[1]].append(float(row[0]))
-    arrivals = sorted((float(t), key) for t, key in table("arrivals"))
-    return [(t, entry) for t, key in arrivals for entry in edges[key]], {k: sorted(v) for k, v in changes.items()}
-
-
-def version_of(changes: Changes) -> Callable[[Any, float], int]:
-    """How often a key had changed by a time."""
-    return lambda key, now: bisect.bisect_right(changes.get(key, ()), now)
-
-
-def with_ttl(ttl: float, reads: Reads, changes: Changes) -> tuple[float, float]:
-    """Requests per read and the share of right reads of a TTL cache whose reads wait."""
-    version, warm = version_of(changes), reads[0][0] + (reads[-1][0] - reads[0][0]) / 5
-    fetched: dict[Any, float] = {}
-    requests = right = counted = 0
-    for now, key in reads:
-        stale = key not in fetched or now - fetched[key] >= ttl
-        if stale:
-            fetched[key] = now
-        if now >= warm:
-            counted += 1
-            requests += stale
-            right += version(key, fetched[key]) == version(key, now)
-    return requests / counted, right / counted
-
-
-def with_enricher(budget: float, bank_ms: float, reads: Reads, changes: Changes, on_stale: Any) -> tuple[float, float]:
-    """The same of an Enricher with so many requests per read, on the clock of the trace."""
-    version, begin, end = version_of(changes), reads[0][0], reads[-1][0]
-    warm, clock, requests = begin + (end - begin) / 5, [begin], [0]
-
-    def lookup(keys: list[Any]) -> dict[Any, int]:
-        requests[0] += 1
-        return {key: version(key, clock[0]) for key in keys}
-
-    rate = f"{budget * len(reads) / (end - begin) * 86_400_000:.6f}/day"
-    enricher: Enricher[Any, int] = Enricher(
-        lookup, rate, bank=bank_ms / 1000, on_stale=on_stale, background=False, clock=lambda: clock[0]
-    )
-    right = counted = before = 0
-    for now, key in reads:
-        clock[0] = now
-        if now >= warm and not counted:
-            before = requests[0]
-        row = enricher.get(key)
-        if now >= warm:
-            counted += 1
-            right += row.age is not None and row.value == version(key, now)
-    return (requests[0] - before) / counted, right / counted
-
-
-def right_reads(name: str, cases: Sequence[tuple[Reads, Changes]], bank: float | None) -> dict[str, float]:
-    """A row of the table for each budget; the mean over the cases."""
-    rows: list[list[str]] = []
+def right_reads(name: str, traces: Iterable[Trace], budgets: Sequence[float]) -> dict[str, float]:
+    """Print a row for each budget, the mean over the traces; return by how much waiting reads beat the best TTL."""
+    sums = np.zeros((len(budgets), 6))
+    replayed = 0
+    for trace in traces:
+        replayed += 1
+        best_ttl = ttl_frontier(trace)
+        for row, budget in zip(sums, budgets, strict=True):
+            wait, serve = (with_enricher(trace, budget, on_stale) for on_stale in ("wait", "serve"))
+            right = (best_ttl(wait.requests), wait.right, best_ttl(budget), serve.right)
+            row += (wait.requests, *(100 * each for each in right), serve.requests)
     found: dict[str, float] = {}
-    for budget in (0.1, 0.2, 0.27, 0.3, 0.4):
-        waits, serves, ttls, spent = [], [], [], []
-        for reads, changes in cases:
-            span = reads[-1][0] - reads[0][0]
-            frontier = sorted(with_ttl(ttl, reads, changes) for ttl in np.geomspace(span / 3000, span, 14))
-            cost, right = with_enricher(budget, bank or span / 50, reads, changes, "wait")
-            _, served = with_enricher(budget, bank or span / 50, reads, changes, "serve")
-            costs, shares = zip(*frontier, strict=True)
-            ttls.append(float(np.interp(cost, np.array(costs), np.array(shares))))
-            waits.append(right)
-            serves.append(served)
-            spent.append(cost)
-        means = [float(np.mean(each)) for each in (spent, ttls, waits, serves)]
-        rows.append([f"{budget:.2f}", f"{means[0]:.3f}", *(f"{100 * one:.1f}" for one in means[1:])])
-        found[f"{name}_{budget}_wait_minus_ttl"] = 100 * (means[2] - means[1])
-    show(f"{name}: right reads in %, {len(cases)} seeds", ["granted", "spent", "best TTL", "wait", "serve"], rows)
+    rows = []
+    for budget, means in zip(budgets, sums / replayed, strict=True):
+        spent, ttl, wait_right, granted_ttl, serve_right, served = means
+        more, granted = wait_right - ttl, wait_right - granted_ttl
+        shares = f"{ttl:.1f}", f"{wait_right:.1f}", f"{more:+.1f}", f"{granted_ttl:.1f}", f"{granted:+.1f}"
+        rows.append([f"{budget:.2f}", f"{spent:.3f}", *shares, f"{serve_right:.1f}", f"{served:.3f}"])
+        found |= {f"{name}_{budget}_wait": wait_right, f"{name}_{budget}_more": more}
+    show(f"{name}: right reads in %, mean of {replayed}", COLUMNS, rows)
     return found
 
 
@@ -202,18 +127,24 @@ def memory(rows: int) -> dict[str, float]:
 def main() -> None:
     """Print the tables, and the ratios as one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["right", "hits", "memory"])
+    parser.add_argument("--only", choices=["right", "held-out", "hits", "memory"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=200_000, help="for memory")
-    parser.add_argument("--trace", type=Path, help="a directory with arrivals, edges and changes")
+    parser.add_argument("--trace", type=Path, action="append", default=[], help="a directory of a recorded trace")
+    parser.add_argument("--bank", type=float, help="hours that unspent budget keeps (default: a fiftieth of the trace)")
+    parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, help="requests per read")
     chosen = parser.parse_args()
     found: dict[str, float] = {}
+    seeds = range(1, chosen.seeds + 1)
     if chosen.only in (None, "right"):
-        seeds = range(1, chosen.seeds + 1)
-        found |= right_reads("zipf", [synthetic(10_000, 180_000, 600_000, 60_000, 1.5, s) for s in seeds], None)
-        found |= right_reads("shop", [synthetic(5_000, 100_000, 86_400_000, 21_600_000, 1.6, s) for s in seeds], None)
-        if chosen.trace:
-            found |= right_reads(chosen.trace.name, [recorded(chosen.trace)], 86_400_000)
+        found |= right_reads("zipf", map(zipf, seeds), chosen.budgets)
+        found |= right_reads("shop", map(shop, seeds), chosen.budgets)
+    for directory in chosen.trace:
+        trace = recorded(directory, None if chosen.bank is None else chosen.bank * HOUR)
+        found |= right_reads(directory.name, [trace], chosen.budgets)
+    if chosen.only in (None, "held-out"):
+        for name, make in HELD_OUT.items():
+            found |= right_reads(name, map(make, seeds), chosen.budgets)
     if chosen.only in (None, "hits"):
         found |= hits()
     if chosen.only in (None, "memory"):

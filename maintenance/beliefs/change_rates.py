@@ -148,5 +148,5 @@ class ChangeRates:
 
     def _set(self, row: RowStatistics, changes: float, exposure: float) -> None:
         fading = 1.0 - 1.0 / CHECKS_REMEMBERED
-        row.changes = fading * max(changes, 0.0)
+        row.changes = fading * changes if changes > 0.0 else 0.0  # most rows of a large cache share this zero
         row.exposure = fading * max(exposure, 0.0)
