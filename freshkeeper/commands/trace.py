@@ -144,7 +144,8 @@ def conversion_from_options(arrivals: str, edges: str, changes: str, unit: str) 
     from typing import get_args
 
     from freshkeeper.simulator.trace.convert import Unit
-    from freshkeeper.simulator.trace.named_columns import NamedFile, conversion
+    from freshkeeper.simulator.trace.event_files import NamedFile
+    from freshkeeper.simulator.trace.named_columns import conversion
 
     units = get_args(get_args(Unit)[0])
     if unit and unit not in units:
