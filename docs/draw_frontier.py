@@ -1,34 +1,47 @@
 """Draw docs/frontier.svg, the picture of README, from a real answer of `freshkeeper budget`.
 
-`python docs/draw_frontier.py docs/frontier.svg` draws a shop: 120 products, each asked for every three to fifteen
-seconds and made of 120 rows, some of which change every ten seconds and some every five minutes.
+`python docs/draw_frontier.py docs/frontier.svg` draws a shop: a day with 40,000 reads of 1,500 products, a few of which
+are read most, and whose prices change every six hours on average, some every few minutes and some never.
 """
 
+import random
 import sys
 from pathlib import Path
 
 from freshkeeper.maintenance.pages.pictures import picture, with_own_colours
-from freshkeeper.simulator.budget.answer import BudgetAnswer, answer
 from freshkeeper.simulator.budget.budget_page import figure
-from freshkeeper.simulator.budget.question import Question
-from freshkeeper.simulator.budget.words import lead
-from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.budget.log_answer import LogQuestion, answer_log
+from freshkeeper.simulator.budget.read_log import ReadLog
+from freshkeeper.simulator.budget.sheet import Sheet
 
-SHOP = {
-    "workload": {"sns": 120, "srs": 120, "edges": 180, "change_law": "poisson", "change_interval_ms": [10_000, 300_000],
-                 "arrival_interval_ms": [3000, 15_000]},
-    "evaluations": 300, "window": 4000, "step": 1000, "knowledge": "learned", "start": "cold", "seeds": 2,
-    "policies": "plan",
-}  # fmt: skip
+PRODUCTS, READS = 1500, 40_000
+DAY_MS, CHANGE_INTERVAL_MS = 86_400_000.0, 21_600_000.0
 TARGET, PRICE = 0.95, 0.0004
 
 
-def answered() -> BudgetAnswer:
-    """What 95 % of the shop's answers fresh needs."""
-    return answer(Question(resolve(SHOP), TARGET, PRICE), jobs=2)
+def shop() -> ReadLog:
+    """Draw reads by Zipf's law, and changes at rates that differ by orders of magnitude."""
+    rng = random.Random(1)
+    products = [f"p{n}" for n in range(PRODUCTS)]
+    weights = [1 / (n + 1) for n in range(PRODUCTS)]
+    rng.shuffle(weights)
+    times = sorted(rng.uniform(0, DAY_MS) for _ in range(READS))
+    changes = {}
+    for product in products:
+        interval, at = CHANGE_INTERVAL_MS / rng.lognormvariate(0, 1.5), 0.0
+        history: list[float] = []
+        while (at := at + rng.expovariate(1 / interval)) < DAY_MS:
+            history.append(at)
+        changes[product] = history
+    return ReadLog(times, rng.choices(products, weights, k=READS), dict(changes))
+
+
+def answered() -> Sheet:
+    """Find what keeps 95 % of the shop's reads fresh."""
+    return answer_log(LogQuestion(shop(), TARGET, PRICE))
 
 
 if __name__ == "__main__":
     found = answered()
     Path(sys.argv[1]).write_text(with_own_colours(picture(figure(found), "").svg), "utf-8")
-    print(lead(found))
+    print(found.lead, *found.sentences, found.code, sep="\n")

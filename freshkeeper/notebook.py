@@ -14,7 +14,7 @@ from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.pages.pictures import Picture
-    from freshkeeper.simulator.budget.answer import BudgetAnswer
+    from freshkeeper.simulator.budget.sheet import Sheet
     from freshkeeper.simulator.experiment.run_directory import Run
     from freshkeeper.simulator.experiment.scores import Score
 
@@ -240,19 +240,19 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
     return found[0]
 
 
-def frontier(answer: "BudgetAnswer") -> "Picture":
+def frontier(sheet: "Sheet") -> "Picture":
     """Return freshness against requests, with the target, as a picture whose words are the answer."""
     from freshkeeper.maintenance.pages.pictures import picture
     from freshkeeper.simulator.budget.budget_page import figure as drawn
 
-    return picture(drawn(answer), "")
+    return picture(drawn(sheet), "")
 
 
-def needed(answer: "BudgetAnswer") -> None:
+def needed(sheet: "Sheet") -> None:
     """Print what each policy and each cache needs for the target."""
     from freshkeeper.commands.budget import as_table
 
-    show(as_table(answer))
+    show(as_table(sheet))
 
 
 def freshness(run: Path) -> None:

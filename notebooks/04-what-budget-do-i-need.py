@@ -26,7 +26,7 @@ from pathlib import Path
 from freshkeeper.notebook import frontier, needed
 from freshkeeper.simulator.budget.answer import answer
 from freshkeeper.simulator.budget.question import Question, assumed
-from freshkeeper.simulator.budget.words import lead, limits, sentences
+from freshkeeper.simulator.budget.words import sheet
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.replay import replay_of
 
@@ -39,15 +39,15 @@ else:
              "arrival_interval_ms": [2000, 15_000]}  # fmt: skip
     workload = {"workload": drawn, "evaluations": 150, "seeds": 5, "knowledge": "learned", "start": "cold"}
     experiment = resolve({**workload, "policies": policies})
-found = answer(Question(experiment, target, price))
-print(lead(found))
+found = sheet(answer(Question(experiment, target, price)))
+print(found.lead)
 
 # %% [markdown]
 # Beside a TTL cache, which most systems have: what it needs for the target, and how fresh it is with as many requests
 # as each policy makes.
 
 # %%
-print("\n".join(sentences(found)))
+print("\n".join(found.sentences))
 
 # %% [markdown]
 # The numbers, and what they cannot tell.
@@ -56,7 +56,7 @@ print("\n".join(sentences(found)))
 needed(found)
 
 # %%
-print("\n".join(limits(found)))
+print("\n".join(found.notes))
 
 # %% [markdown]
 # The frontier: each point is a budget that was tried, or a time to live of a cache without one. Higher is fresher, and

@@ -2,125 +2,213 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
-from inspect import Parameter
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 from freshkeeper.commands.command_line import Argument, Option
-from freshkeeper.commands.experiments import free, processes
 from freshkeeper.commands.interrupts import interruptible
-from freshkeeper.commands.model_options import given_keys, options_of
-from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, TextTable, print_json, say, show
-from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, trace_of_files
-from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError, check_name
+from freshkeeper.maintenance.enricher.settings import OnStale
+from freshkeeper.simulator.budget.sheet import Sheet, as_percent, check_question, three_digits
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.budget.answer import BudgetAnswer
     from freshkeeper.simulator.budget.question import Question
     from freshkeeper.simulator.experiment.point import Point
     from freshkeeper.simulator.experiment.replay import Replay
 
-KEYS = ("policies", "knowledge", "case", "bank", "window", "step", "start", "seeds")
 TRIES_EACH = 6
 """The approximate number of budgets that a search tries, for the progress bar."""
+MARK_SIGNS = "*†"
+WINDOWS = "with windows: "
 
 
 def budget(
     source: Annotated[
         str,
         Argument(
-            metavar="TRACE|JOURNAL|FILE[:TIME,KEY]",
-            help="a trace, a run or a journal; or a file with two columns: time and key",
+            metavar="FILE[:TIME,KEY]|TRACE|JOURNAL",
+            help="a log of reads, a row for every read with when and which key; or the directory of a trace, a run or "
+            "a journal, with windows",
         ),
     ],
-    target: Annotated[float, Option(help="the share of answers that must be fresh")] = 0.95,
+    target: Annotated[float, Option(help="the share of reads that must be fresh; with windows, of answers")] = 0.95,
     price: Annotated[float, Option(help="the price of one request, in any currency")] = 0.0,
     per: Annotated[str, Option(help="count requests and money per hour, day, week, month or year")] = "day",
-    once: Annotated[bool, Option("--once", help="answer every event once, when it arrives")] = False,
-    edges: Annotated[str, Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
-    changes: Annotated[str, Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
-    unit: Annotated[str, Option(help=UNIT)] = "",
-    setting: Annotated[str, Option(help="the setting of a journal to use; for a query, a source")] = "",
+    changes: Annotated[
+        str,
+        Option(
+            metavar="FILE[:TIME,ENTRY[,VALUE]]",
+            help="when rows changed: a row for every change, or, with VALUE, observations of which those count that "
+            "differ from the one before; or a journal, for changes that its refreshes saw",
+        ),
+    ] = "",
+    unit: Annotated[str, Option(help="unit of times: s, ms, us, ns or iso; default: detected from the values")] = "",
+    on_stale: Annotated[
+        str, Option(help="wait: the read of a stale row waits for the fetch; serve: it gets the old row meanwhile")
+    ] = "wait",
+    skip_bad_rows: Annotated[
+        bool, Option("--skip-bad-rows", help="leave out rows without a time or a key, and say how many")
+    ] = False,
+    policy: Annotated[str, Option(metavar="A,B", help=WINDOWS + "the policies (default: lru,gain,plan)")] = "",
+    edges: Annotated[
+        str, Option(metavar="FILE[:KEY,ENTRY]", help=WINDOWS + "the entries that a key needs; default: the key itself")
+    ] = "",
+    window: Annotated[str, Option(help=WINDOWS + "how long an answer is wanted; default: a suggestion")] = "",
+    step: Annotated[str, Option(help=WINDOWS + "the time between evaluations; default: a suggestion")] = "",
+    knowledge: Annotated[str, Option(help=WINDOWS + "what is known of changes (default: learned)")] = "",
+    case: Annotated[str, Option(help=WINDOWS + "bgp or aggregate (default: bgp)")] = "",
+    bank: Annotated[str, Option(help=WINDOWS + "the evaluations for which unspent budget keeps (default: 0)")] = "",
+    start: Annotated[str, Option(help=WINDOWS + "warm or cold (default: cold)")] = "",
+    seeds: Annotated[str, Option(help=WINDOWS + "the number of seeds")] = "",
+    setting: Annotated[str, Option(help=WINDOWS + "the setting of a journal to use; for a query, a source")] = "",
     change: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="set any key of the experiment")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help=WINDOWS + "set any key of the experiment")
     ] = None,
-    jobs: Annotated[int, Option(min=0, help="number of processes; 0: as many as are useful")] = 0,
-    out: Annotated[Path | None, Option(help="the directory for the page; default: a new one in runs")] = None,
+    jobs: Annotated[int, Option(min=0, help=WINDOWS + "number of processes; 0: as many as are useful")] = 0,
+    out: Annotated[Path | None, Option(help="also write a page with the frontier into this directory")] = None,
     as_json: Annotated[bool, Option("--json", help="print the answer as one line of JSON")] = False,
-    **options: Any,
 ) -> None:
     """Find the least budget for a target freshness and its cost, compared with TTL caches.
 
-    Window and step default to a suggestion from the trace, which is printed. The search assumes that only refreshes
-    reveal changes (--knowledge) and that the cache starts empty (--start).
+    A log of reads by key is played on an Enricher by its own clock: how fresh it is is what it delivers, and the line
+    of Python that makes it is printed. The log is CSV, JSON lines or Parquet, also packed by gzip; encoding, delimiter,
+    header, columns and the unit of times are detected, and printed. Columns are named behind the file, or by number.
 
-    Examples: `freshkeeper budget out/mine --target .95 --price 0.0004`,
-    `freshkeeper budget clicks.csv:at,product --changes prices.csv:at,product,price --once`
+    A trace with windows (a directory, or any of the options with windows) is run with policies. Window and step default
+    to a suggestion from the trace, which is printed; only refreshes reveal changes (--knowledge) and the cache starts
+    empty (--start).
+
+    Examples: `freshkeeper budget clicks.csv:at,product --changes prices.csv:at,product,price --price 0.0004`,
+    `freshkeeper budget out/mine --target .95 --policy lru,plan --out out/mine-budget`
     """
-    from freshkeeper.simulator.budget.answer import answer
-    from freshkeeper.simulator.budget.budget_page import write
-    from freshkeeper.simulator.budget.question import Question
-    from freshkeeper.simulator.budget.words import as_json as plain
-    from freshkeeper.simulator.budget.words import lead, sentences
-    from freshkeeper.simulator.experiment.experiment_config import Experiment
-
+    check_question(target, price, per)
+    check_name("--on-stale", on_stale, get_args(OnStale))
+    given = {
+        "policies": policy, "window": window, "step": step, "knowledge": knowledge, "case": case, "bank": bank,
+        "start": start, "seeds": seeds,
+    }  # fmt: skip
+    with_windows = {key: value for key, value in given.items() if value}
     name = Path(source.rpartition(":")[0] or source).resolve().name.split(".")[0]
-    place = out or free(f"{name}-budget")
-    if (place / "budget.html").exists():
-        raise ConfigError(f"{place} holds an answer already; name another directory (--out)")
-    given = changed(given_keys(Experiment, options), change)
-    found = _replayed(source=source, files=(edges, changes, unit), given=given, place=place, setting=setting, once=once)
-    question = Question(found.experiment, target, price, per)
+    if out is not None:
+        from freshkeeper.simulator.budget import budget_page  # before the search, as it needs an extra
+
+        if (out / "budget.html").exists():
+            raise ConfigError(f"{out} holds an answer already; name another directory (--out)")
+    files = {"edges": edges, "changes": changes, "unit": unit}
+    if Path(source).is_dir() or edges or with_windows or change or setting:
+        with TemporaryDirectory(prefix="freshkeeper-") as made:
+            place = Path(made) if out is None else out
+            replay = _replayed(source, files, place, given=with_windows, change=change, setting=setting)
+            sheet = _of_windows((target, price, per), replay, jobs)
+    else:
+        terms = {"target": target, "price": price, "per": per, "on_stale": cast(OnStale, on_stale)}
+        sheet = _of_log(source, changes, unit, skip_bad_rows=skip_bad_rows, terms=terms)
+    page = ""
+    if out is not None:
+        page = str(budget_page.write(sheet, out, name, shlex.join(["freshkeeper", *sys.argv[1:]])))
+    if as_json:
+        print_json({**sheet.as_json(), **({"page": page} if page else {})})
+        return
+    show(as_table(sheet))
+    for line in [sheet.lead, *sheet.sentences, *([f"page: {page}"] if page else [])]:
+        say(line)
+    if sheet.code:
+        print(sheet.code)
+
+
+def _of_log(source: str, changes: str, unit: str, skip_bad_rows: bool, terms: Mapping[str, Any]) -> Sheet:
+    """Play a log of reads on an Enricher."""
+    from freshkeeper.simulator.budget.log_answer import LogQuestion, answer_log
+    from freshkeeper.simulator.budget.read_log import ReadLog
+    from freshkeeper.simulator.trace.event_files import UNITS, NamedFile
+
+    if unit:
+        check_name("--unit", unit, UNITS)
+    history = NamedFile.of(changes) if changes else None
+    try:
+        log = ReadLog.read(NamedFile.of(source), history, unit, skip_bad_rows, _Percent().update)
+        for note in log.notes:
+            say(note)
+        progress = _Percent()
+
+        def update(runs: int, share: float) -> None:
+            progress.update("trying budgets", (runs + share) / max(TRIES_EACH + 1, runs + 2))
+
+        return answer_log(LogQuestion(log, **terms), update)
+    except KeyboardInterrupt:
+        raise StoppedError("stopped; nothing was written") from None
+
+
+class _Percent:
+    """Progress in percent with the time left, redrawn on a terminal, and now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._begin = self._shown_at = time.monotonic()
+
+    def update(self, what: str, share: float) -> None:
+        """Show progress of what takes longer than a few seconds."""
+        now = time.monotonic()
+        if what != self._what:
+            self._what, self._begin, self._shown_at = what, now, now
+        on_terminal = sys.stderr.isatty()
+        if now - self._shown_at < (0.5 if on_terminal else 5.0):
+            return
+        self._shown_at = now
+        left = (now - self._begin) * (1 - share) / max(share, 1e-6)
+        text = f"{what}: {100 * share:.0f} %, about {left // 60:.0f}:{left % 60:02.0f} left"
+        if on_terminal:
+            sys.stderr.write(f"\r{text}\x1b[K\r")
+            sys.stderr.flush()
+        else:
+            say(text)
+
+
+def _of_windows(terms: tuple[float, float, str], found: "Replay", jobs: int) -> Sheet:
+    """Run policies in the simulated world."""
+    from freshkeeper.commands.experiments import processes
+    from freshkeeper.simulator.budget.answer import answer
+    from freshkeeper.simulator.budget.question import Question
+    from freshkeeper.simulator.budget.words import sheet
+
+    question = Question(found.experiment, *terms)
     for note in found.notes:
         say(note)
     tried = _BudgetTable(question)
+    # A search tries one budget at a time, so one process for each policy and seed is enough.
+    together = len(question.policies) * len(question.experiment.seed_list)
     try:
         with interruptible(), tried.bar.running():
-            result = answer(question, jobs or _processes(question), tried.add, found.notes)
+            workers = jobs or processes(question.experiment, together, together * TRIES_EACH)
+            return sheet(answer(question, workers, tried.add, found.notes))
     except KeyboardInterrupt:
         raise StoppedError("stopped; nothing was written") from None
-    page = write(result, place, name, shlex.join(["freshkeeper", *sys.argv[1:]]))
-    if as_json:
-        print_json({"page": str(page), **plain(result)})
-        return
-    show(as_table(result))
-    for line in [lead(result), *sentences(result), f"page: {page}"]:
-        say(line)
-
-
-def options() -> Iterator[Parameter]:
-    """Yield the options for keys of an experiment."""
-    from freshkeeper.simulator.experiment.experiment_config import Experiment
-
-    yield from options_of(Experiment, KEYS, defaults=False)
 
 
 def _replayed(
-    source: str, files: tuple[str, str, str], given: dict[str, Any], place: Path, setting: str, once: bool
+    source: str, files: Mapping[str, str], place: Path, given: dict[str, Any], change: list[str] | None, setting: str
 ) -> "Replay":
-    """Return the experiment to run; the trace of a file is first written beside the page."""
+    """Return the experiment to run; the trace of a file is first written to a place."""
+    from freshkeeper.commands.options import changed
+    from freshkeeper.commands.trace import trace_of_files
     from freshkeeper.simulator.budget.question import assumed
     from freshkeeper.simulator.experiment.replay import Replay, replay_of
 
-    if once and "window" in given:
-        raise ConfigError("--once makes the window one step; leave --window out")
     trace, where = place / "trace", Path(source)
     notes: list[str] = []
     if not where.is_dir():
-        notes = trace_of_files(trace, source, *files)
+        notes = trace_of_files(trace, source, **files)
         where = trace
-    elif any(files):
+    elif any(files.values()):
         raise InputError(
             f"{source} is a directory and has edges and changes of its own; --edges and --changes are for a file"
         )
-    found = replay_of(where, assumed(where, given), place / "trace", setting)
-    made = found.experiment
-    if once:
-        made = made.model_copy(update={"window": made.step})
-        notes.append("Every event is answered once: the window is one step.")
-    return Replay(made, [*notes, *found.notes])
+    found = replay_of(where, assumed(where, changed(given, change)), trace, setting)
+    return Replay(found.experiment, [*notes, *found.notes])
 
 
 class _BudgetTable:
@@ -132,56 +220,23 @@ class _BudgetTable:
 
     def add(self, point: "Point") -> None:
         """Redraw the table with one more point."""
-        from freshkeeper.simulator.budget.words import requests
-
         self._points.append(point)
-        rows = [
-            [one.curve, f"{one.knob:g}", requests(self._question, one), f"{one.freshness.mean:.3f}"]
-            for one in self._points[-self.bar.room :]
-        ]
-        heads = ["policy", "γ", f"requests a {self._question.per}", "freshness"]
+        rows = []
+        for one in self._points[-self.bar.room :]:
+            requests = three_digits(one.requests * self._question.periods)
+            rows.append([one.curve, f"{one.knob:g}", requests, as_percent(one.freshness.mean)])
+        heads = ["policy", "γ", f"requests a {self._question.per}", "fresh"]
         expected = max(TRIES_EACH * len(self._question.policies), len(self._points) + 1)
         self.bar.update(len(self._points), expected, TextTable("", heads, rows))
 
 
-def _processes(question: "Question") -> int:
-    """Return the number of processes: a search tries one budget at a time, so one per search and seed is enough."""
-    together = len(question.policies) * len(question.experiment.seed_list)
-    return processes(question.experiment, together, together * TRIES_EACH)
-
-
-def as_table(result: "BudgetAnswer") -> TextTable:
+def as_table(sheet: Sheet) -> TextTable:
     """Return one row per policy and cache, narrow enough for a terminal of 80 columns."""
-    from freshkeeper.simulator.budget.words import HEADS, marks, row
-
-    question, chosen = result.question, result.question.experiment
-    signs: dict[str, str] = {}  # of a mark, explained in the caption
-    for requirement in result.needed:
-        for mark in marks(requirement):
-            if mark not in signs:
-                signs[mark] = "*†"[len(signs)]
-    left_out = set()
-    if not question.price:
-        left_out.add("Cost")
-    if chosen.window == chosen.step:  # every event is answered once, so both shares of fresh answers are the same
-        left_out.add("At arrival")
-    columns = [n for n, head in enumerate(HEADS) if head not in left_out]
-    heads = []
-    for n in columns:
-        per = f" a {question.per}" if HEADS[n] in ("Requests", "Cost") else ""
-        heads.append(HEADS[n].lower() + per)
+    marks = list(dict.fromkeys(mark for row in sheet.rows for mark in row.marks))
+    signs = dict(zip(marks, MARK_SIGNS, strict=False))
     rows = []
-    for requirement in result.needed:
-        name = requirement.curve + "".join(signs[mark] for mark in marks(requirement))
-        cells = [name, *row(result, requirement)[1:]]
-        rows.append([cells[n] for n in columns])
+    for row in sheet.rows:
+        rows.append([row.name + "".join(signs[mark] for mark in row.marks), *row.cells])
+    best = next((n for n, row in enumerate(sheet.rows) if row.best), None)
     caption = ", ".join(f"{sign} {mark}" for mark, sign in signs.items())
-    return TextTable(
-        f"What {question.target:.4g} of the answers fresh needs",
-        heads,
-        rows,
-        words=2,
-        caption=caption,
-        narrow=True,
-        bold=next((n for n, requirement in enumerate(result.needed) if requirement is result.best), None),
-    )
+    return TextTable(sheet.title, sheet.heads, rows, words=2, caption=caption, narrow=True, bold=best)

@@ -9,10 +9,9 @@ from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.policies.base import Knowledge
 from freshkeeper.policies.registry import find
+from freshkeeper.simulator.budget.sheet import PERIODS, check_question
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 
-PERIODS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000, "month": 2_592_000_000, "year": 31_536_000_000}
-"""In ms; a month has 30 days."""
 ASSUMED: Mapping[str, Any] = {"knowledge": Knowledge.LEARNED.value, "start": "cold", "policies": "lru,gain,plan"}
 """Defaults for recordings: only refreshes reveal changes, and the view starts empty."""
 
@@ -28,12 +27,7 @@ class Question:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a question without an answer, before anything runs."""
-        if not 0 < self.target < 1:
-            raise ConfigError(f"the target is {self.target:g}; it must be a share above 0 and below 1, as .95")
-        if self.price < 0:
-            raise ConfigError(f"the price of a request is {self.price:g}; it must be 0 or more")
-        if self.per not in PERIODS:
-            raise ConfigError(f"--per {self.per}: it must be one of {', '.join(PERIODS)}")
+        check_question(self.target, self.price, self.per)
         if self.experiment.sweep:
             what = min(self.experiment.sweep)
             raise ConfigError(f"{what} has several values; a budget is asked for one of them: give it one, with --set")

@@ -1,6 +1,7 @@
-"""The answer in words: the sentence, the rows of the table, and what it cannot tell."""
+"""The answer of the simulated world in words: the sentence, the rows of the table, and what it cannot tell."""
 
 from collections.abc import Iterator
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -8,8 +9,44 @@ from freshkeeper.maintenance.base.stats import Estimate
 from freshkeeper.maintenance.pages.amounts import GAP, UNKNOWN, duration, percent, percent_with_interval, points
 from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
 from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.budget.sheet import FrontierPoint, Sheet, SheetRow, target_percent, three_digits
 from freshkeeper.simulator.experiment.point import Point
-from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED
+from freshkeeper.simulator.experiment.ttl_caches.caches import NAMES, ONCE, REFRESH_AHEAD, TTL, UNCACHED
+
+
+def sheet(answer: BudgetAnswer) -> Sheet:
+    """Return the answer as readers see it."""
+    question, experiment = answer.question, answer.question.experiment
+    heads = ["policy", "setting", f"requests a {question.per}", "fresh", "over TTL"]
+    if question.price:
+        heads.insert(3, f"cost a {question.per}")
+    names = {name: name for name in NAMES}
+    names |= {policy.title: policy.name for policy in question.policies}
+    rows = [_row(answer, needed, names[needed.curve]) for needed in answer.needed]
+    return Sheet(
+        target=question.target,
+        per=question.per,
+        price=question.price,
+        lead=lead(answer),
+        heads=heads,
+        rows=rows,
+        title=f"What {target_percent(question.target)} of the answers fresh needs",
+        frontier=dict(zip(answer.curves, map(partial(_curve, answer), answer.curves), strict=True)),
+        sentences=list(sentences(answer)),
+        notes=limits(answer),
+        facts=[
+            f"target {target_percent(question.target)}",
+            f"{answer.arrivals:,} arrivals of {answer.keys:,} keys",
+            f"window {duration(experiment.window)}, step {duration(experiment.step)}",
+            f"{answer.evaluations:,} evaluations",
+            f"{experiment.knowledge.value} knowledge of changes",
+        ],
+        data={
+            "window_ms": experiment.window,
+            "step_ms": experiment.step,
+            "rows": [_json_row(question, one) for one in answer.needed],
+        },
+    )
 
 
 def period_requests(question: Question, point: Point) -> float:
@@ -19,10 +56,7 @@ def period_requests(question: Question, point: Point) -> float:
 
 def requests(question: Question, point: Point) -> str:
     """Format the requests per period with three digits."""
-    number = period_requests(question, point)
-    if number < 1:
-        return f"{number:.2g}"
-    return f"{float(f'{number:.3g}'):,.0f}"
+    return three_digits(period_requests(question, point))
 
 
 def money(question: Question, point: Point) -> str:
@@ -42,7 +76,7 @@ def knob(one: Requirement, point: Point) -> str:
 def lead(answer: BudgetAnswer) -> str:
     """Say the answer in a sentence."""
     question, best = answer.question, answer.best
-    target = percent(question.target, 0 if round(100 * question.target, 6).is_integer() else 1)
+    target = target_percent(question.target)
     if best is None or best.point is None:
         one = max((one for one in answer.needed if one.budgeted), key=lambda one: one.nearest.freshness.mean)
         most = percent_with_interval(one.nearest.freshness)
@@ -106,33 +140,37 @@ def _no_such_ttl(question: Question, one: Requirement, ttl: Point) -> str:
     )
 
 
-HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "Over TTL")
-
-
-def row(answer: BudgetAnswer, one: Requirement) -> list[str]:
-    """Return a row of the table, in the order of its heads."""
+def _row(answer: BudgetAnswer, one: Requirement, style: str) -> SheetRow:
     question, point = answer.question, one.nearest
-    ahead, cost = UNKNOWN, UNKNOWN
+    ahead = UNKNOWN
     if one.ahead is not None and not isnan(one.ahead.mean):
         ahead = f"{100 * one.ahead.mean:+.1f}"
     if one.ahead is not None and not isnan(one.ahead.half):
         ahead += f" ±{GAP}{100 * one.ahead.half:.1f}"
+    cells = [knob(one, point), requests(question, point), percent_with_interval(point.freshness), ahead]
     if question.price:
-        cost = money(question, point)
-    return [
-        one.curve,
-        knob(one, point),
-        requests(question, point),
-        cost,
-        percent_with_interval(point.freshness),
-        percent_with_interval(point.arrival),
-        ahead,
-    ]
+        cells.insert(2, money(question, point))
+    marks = [] if one.budgeted else ["sets no budget"]
+    if one.point is None:
+        marks.append("below target")
+    return SheetRow(one.curve, cells, marks, best=one is answer.best, style=style)
 
 
-def marks(one: Requirement) -> list[str]:
-    """Return the marks of a row."""
-    return [*([] if one.budgeted else ["sets no budget"]), *(["below target"] if one.point is None else [])]
+def _curve(answer: BudgetAnswer, name: str) -> list[FrontierPoint]:
+    nearest, found = answer.of(name).nearest, []
+    for point in answer.curves[name]:
+        fresh = point.freshness
+        found.append(
+            FrontierPoint(
+                requests=period_requests(answer.question, point),
+                fresh=fresh.mean,
+                low=fresh.low,
+                high=min(fresh.high, 1.0),
+                knob=point.knob,
+                in_table=point == nearest,
+            )
+        )
+    return found
 
 
 def limits(answer: BudgetAnswer) -> list[str]:
@@ -147,12 +185,12 @@ def limits(answer: BudgetAnswer) -> list[str]:
             "a time that is like no stretch of it is another matter."
         )
     told.append(
-        "Fresh per window counts every answer of every evaluation; fresh at arrival counts what arrived once, when it "
-        "came. The target is for the first; where events are answered once, use --once, which makes them the same."
+        "Shares are fresh answers over all answers. A window answers again at every evaluation; where each event is "
+        "answered once, give the log of reads by key itself, which an Enricher is played on."
     )
     told.append(
         "Caches are read when an evaluation answers, at most once for each entry. One that is read at every single "
-        "event makes more requests than is said here, and may be fresher at arrival."
+        "event makes more requests than is said here."
     )
     if chosen.remote.instantaneous:
         told.append("The source answers at once and never fails here; a slow or failing one needs a larger budget.")
@@ -167,17 +205,6 @@ def limits(answer: BudgetAnswer) -> list[str]:
     return told
 
 
-def as_json(answer: BudgetAnswer) -> dict[str, Any]:
-    """Return the answer and every measured point as plain data."""
-    question = answer.question
-    return {
-        "target": question.target, "per": question.per, "price": question.price,
-        "window_ms": question.experiment.window, "step_ms": question.experiment.step,
-        "answer": lead(answer), "said": list(sentences(answer)), "notes": limits(answer),
-        "rows": [_json_row(question, one) for one in answer.needed],
-    }  # fmt: skip
-
-
 def _json_row(question: Question, one: Requirement) -> dict[str, Any]:
     point = one.nearest
     row: dict[str, Any] = {
@@ -186,7 +213,6 @@ def _json_row(question: Question, one: Requirement) -> dict[str, Any]:
         "requests_per_evaluation": point.requests, "requests": period_requests(question, point),
         "cost": period_requests(question, point) * question.price,
         "freshness": point.freshness.mean, "ci95": _number(point.freshness.half),
-        "freshness_at_arrival": _number(point.arrival.mean), "ci95_at_arrival": _number(point.arrival.half),
         "ttl_with_as_many_requests": None, "fresher_than_ttl": None, "fresher_than_ttl_ci95": None,
     }  # fmt: skip
     row["budget" if one.budgeted else "ttl_ms"] = point.knob

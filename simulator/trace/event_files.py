@@ -21,7 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from freshkeeper.maintenance.base.errors import InputError, extra_for, nearest
+from freshkeeper.maintenance.base.errors import InputError, naming_extra, nearest
 
 MS_BY_UNIT = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 ISO = "iso"
@@ -224,7 +224,8 @@ class _Table:
     """The rows of a file before their meaning is known."""
 
     path: Path
-    named: tuple[str, ...]
+    column_words: tuple[str, ...]
+    """the columns that were named, by name or number"""
     how: list[str]
     """what was detected, in words"""
     names: list[str]
@@ -264,7 +265,7 @@ class _Table:
         sample = list(islice(rows, SAMPLE_ROWS))
         return cls(
             path=file.path,
-            named=file.columns,
+            column_words=file.columns,
             how=how,
             names=[str(number + 1) for number in range(len(sample[0][1]))] if sample else [],
             names_known=False,
@@ -278,19 +279,27 @@ class _Table:
         objects = _json_array(file.path, lines) if is_list else _json_lines(file.path, lines)
         first = list(islice(objects, SAMPLE_ROWS))
         names = list(dict.fromkeys(name for _, one in first for name in one))
-        rows = ((line, [one.get(name) for name in names]) for line, one in chain(first, objects))
-        sample: list[Row] = [(line, [one.get(name) for name in names]) for line, one in first]
-        return cls(file.path, file.columns, [*how, "JSON"], names, True, rows, sample)
+
+        def row(numbered: tuple[int, dict[str, Any]]) -> Row:
+            return numbered[0], [numbered[1].get(name) for name in names]
+
+        return cls(
+            path=file.path,
+            column_words=file.columns,
+            how=[*how, "JSON"],
+            names=names,
+            names_known=True,
+            rows=map(row, chain(first, objects)),
+            sample=list(map(row, first)),
+        )
 
     @classmethod
     def of_parquet(cls, file: NamedFile) -> "_Table":
         """Read a file of Parquet."""
-        try:
+        with naming_extra(f"reading {file.path}"):
             import pyarrow as pa
             from pyarrow import parquet
             from pyarrow.types import is_timestamp
-        except ModuleNotFoundError as error:
-            raise extra_for(error, f"reading {file.path}") from error
         try:
             table = parquet.read_table(file.path)
         except (pa.ArrowInvalid, OSError) as error:
@@ -303,7 +312,16 @@ class _Table:
             columns.append(column.to_pylist())
         rows: Iterator[Row] = enumerate(zip(*columns, strict=True), 1)
         sample = list(islice(rows, SAMPLE_ROWS))
-        return cls(file.path, file.columns, ["Parquet"], table.column_names, True, chain(sample, rows), sample, unit)
+        return cls(
+            path=file.path,
+            column_words=file.columns,
+            how=["Parquet"],
+            names=table.column_names,
+            names_known=True,
+            rows=chain(sample, rows),
+            sample=sample,
+            unit=unit,
+        )
 
     def layout(self, meanings: Sequence[str], unit: str, also: Collection[str]) -> "_Layout":
         """Find out which columns hold the time and the key, and whether the first row is a header."""
@@ -312,19 +330,20 @@ class _Table:
         first = [str(cell).strip() for cell in self.sample[0][1]]
         names = self.names if self.names_known else [name.removeprefix("#").strip() for name in first]
         body = self.sample if self.names_known else self.sample[1:] or self.sample
-        if self.named and len(self.named) < 2:
+        if self.column_words and len(self.column_words) < 2:
             how = f"{self.path}:{','.join(meanings[:2])}"
-            raise InputError(f"{self.path}: 2 columns must be named, not {len(self.named)}: {how}")
+            raise InputError(f"{self.path}: 2 columns must be named, not {len(self.column_words)}: {how}")
         if len(names) < 2:
             raise InputError(f"{self.path} has 1 column; it must have 2: {', '.join(meanings[:2])}")
-        kinds = [_common_kind([row[place] for _, row in body if place < len(row)]) for place in range(len(names))]
-        if self.named and set(self.named) <= set(names):
-            places = [self._place(name, names) for name in self.named]
+        cells = [row for _, row in body]
+        kinds = [_kind_of_column(cells, place) for place in range(len(names))]
+        if self.column_words and set(self.column_words) <= set(names):
+            places = [self._place(name, names) for name in self.column_words]
             header = not self.names_known
-        elif self.named and all(name.isdecimal() and 0 < int(name) <= len(names) for name in self.named):
-            places = [int(name) - 1 for name in self.named]
+        elif self.column_words and all(name.isdecimal() and 0 < int(name) <= len(names) for name in self.column_words):
+            places = [int(name) - 1 for name in self.column_words]
             header = not self.names_known and not time_kind(first[places[0]])
-        elif self.named:
+        elif self.column_words:
             raise self._unknown_column(names, kinds)
         else:
             time = self._time_column(names, kinds)
@@ -341,9 +360,9 @@ class _Table:
         return names.index(name)
 
     def _unknown_column(self, names: Sequence[str], kinds: Sequence[str]) -> InputError:
-        name = next(name for name in self.named if name not in names)
+        name = next(name for name in self.column_words if name not in names)
         if not self.names_known and any(time_kind(cell) for cell in names):
-            numbers = ",".join(str(place + 1) for place in range(len(self.named)))
+            numbers = ",".join(str(place + 1) for place in range(len(self.column_words)))
             return InputError(f"{self.path} has no header; name columns by their numbers: {self.path}:{numbers}")
         hint = nearest(name, [*names])
         return InputError(f"{self.path}: the column {name!r} must be there once; {hint}")
@@ -377,8 +396,9 @@ class _Layout:
     unit: str
 
 
-def _common_kind(cells: Sequence[object]) -> str:
-    """Return "iso", "epoch" or "number" where nearly all cells are such times."""
+def _kind_of_column(rows: Sequence[Sequence[Any]], place: int) -> str:
+    """Return "iso", "epoch" or "number" where nearly all cells of a column are such times."""
+    cells = [_stripped(row[place]) for row in rows if place < len(row)]
     there = [cell for cell in cells if not _is_missing(cell)]
     if not there:
         return ""
@@ -408,7 +428,7 @@ def _key_column(names: Sequence[str], width: int, time: int, also: Collection[st
 
 def _delimiter(head: str, columns: int) -> str:
     """Return the delimiter by which most lines have as many columns, one of which holds times."""
-    best, best_rating = ",", (0.0, 0)
+    best, best_rating = ",", 0.0
     for delimiter in DELIMITERS:
         try:
             reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, skipinitialspace=delimiter != "\t")
@@ -419,10 +439,11 @@ def _delimiter(head: str, columns: int) -> str:
         width, count = widths.most_common(1)[0] if widths else (0, 0)
         if width < columns:
             continue
-        body = [row for row in rows[1:] or rows if len(row) == width]
-        timed = any(_common_kind([row[place].strip() for row in body]) for place in range(width))
-        if (count / len(rows) + timed, 0) > best_rating:
-            best, best_rating = delimiter, (count / len(rows) + timed, 0)
+        rating = count / len(rows)
+        if any(_kind_of_column(rows[1:] or rows, place) for place in range(width)):
+            rating += 1
+        if rating > best_rating:
+            best, best_rating = delimiter, rating
     return best
 
 
@@ -541,7 +562,9 @@ class _Reading:
             keys = [keys[place] for place in order]
             values = None if values is None else [values[place] for place in order]
             self.times = array("d", (times[place] for place in order))
-        return Events(table.path, self.times, keys, values, self._note(unit), left_out)
+        return Events(
+            path=table.path, times=self.times, keys=keys, values=values, note=self._note(unit), left_out=left_out
+        )
 
     def _is_iso(self, time: int) -> bool:
         if self.layout.unit:
@@ -559,7 +582,7 @@ class _Reading:
         except (ValueError, TypeError, OverflowError):
             pass
         if _is_missing(cell):
-            raise ValueError(f"{self.layout.names[0]} is {_shown(cell)}; every row needs a time")
+            raise ValueError(f"{self.layout.names[0]} is {_quoted(cell)}; every row needs a time")
         try:
             if is_iso:
                 return _instant(str(cell).strip())
@@ -569,13 +592,13 @@ class _Reading:
             pass
         unit = f" of {self.layout.unit}" if self.layout.unit else ""
         right = "an ISO 8601 time such as 2026-05-01T12:00:00Z" if is_iso else f"a number{unit}"
-        raise ValueError(f"{self.layout.names[0]} is {_shown(cell)}; it must be {right}")
+        raise ValueError(f"{self.layout.names[0]} is {_quoted(cell)}; it must be {right}")
 
     def _key(self, cell: Any) -> str:
         if _is_missing(cell):
-            raise ValueError(f"{self.layout.names[1]} is {_shown(cell)}; every row needs a key")
+            raise ValueError(f"{self.layout.names[1]} is {_quoted(cell)}; every row needs a key")
         if isinstance(cell, dict | list):
-            raise ValueError(f"{self.layout.names[1]} is {_shown(cell)}; a key is text or a number")
+            raise ValueError(f"{self.layout.names[1]} is {_quoted(cell)}; a key is text or a number")
         text = str(cell).strip()
         # Libraries write whole numbers so where a column lacks some.
         return text[:-2] if _FLOAT_ID.fullmatch(text) else text
@@ -642,7 +665,7 @@ def _stripped(cell: object) -> object:
     return cell.strip() if isinstance(cell, str) else cell
 
 
-def _shown(cell: object) -> str:
+def _quoted(cell: object) -> str:
     if cell is None or cell == "":
         return "missing"
     text = str(cell)

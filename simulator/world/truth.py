@@ -47,31 +47,20 @@ class SimulatedTruth:
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
         """Return how many answers the evaluation has, and how many of them are fresh."""
-        if manager.case is not Case.BGP:
-            return self.weigh(manager, evaluation, evaluation.counts)[0]
-        # Demand is counted by entry already: a sum over entries instead of one over all edges of the window.
-        degree = self.degree[self.numbers(manager, evaluation)]
-        needed = manager.demand.needed(evaluation.record.t_ms, evaluation.sns, evaluation.counts)
+        degree, counts = self.degree[self.numbers(manager, evaluation)], evaluation.counts
         fresh = self._fresh_copies(manager.view, evaluation.record.t_ms)
-        return float(evaluation.counts @ degree), float(needed[fresh].sum())
-
-    def weigh(self, manager: Manager, evaluation: Evaluation, *counts: Ints) -> list[tuple[float, float]]:
-        """Measure answers and fresh answers for other numbers of window mappings per SN, for each of `counts`."""
-        degree = self.degree[self.numbers(manager, evaluation)]
+        if manager.case is Case.BGP:
+            # Demand is counted by entry already: a sum over entries instead of one over all edges of the window.
+            needed = manager.demand.needed(evaluation.record.t_ms, evaluation.sns, counts)
+            return float(counts @ degree), float(needed[fresh].sum())
         _, sr = manager.graph.edges_of(evaluation.sns)
-        fresh = self._fresh_copies(manager.view, evaluation.record.t_ms)[sr]
         held = manager.graph.degrees(evaluation.sns)
         connected = held > 0
         starts = (np.cumsum(held) - held)[connected]
-        if not starts.size:  # reduceat refuses an empty list of starts
-            good, whole = np.zeros(0, np.int64), np.zeros(0, bool)
-        elif manager.case is Case.BGP:
-            good = np.add.reduceat(fresh, starts, dtype=np.int64)
-        else:
-            whole = np.logical_and.reduceat(fresh, starts)
-        if manager.case is Case.BGP:
-            return [(float(each @ degree), float(each[connected] @ good)) for each in counts]
-        return [(float(each[degree > 0].sum()), float(each[connected] @ whole)) for each in counts]
+        whole = np.zeros(0, bool)
+        if starts.size:  # reduceat refuses an empty list of starts
+            whole = np.logical_and.reduceat(fresh[sr], starts)
+        return float(counts[degree > 0].sum()), float(counts[connected] @ whole)
 
     def numbers(self, manager: Manager, evaluation: Evaluation) -> Ints:
         """Return the SNs of the evaluation as the trace numbers them."""

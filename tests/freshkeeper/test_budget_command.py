@@ -1,7 +1,9 @@
 """`freshkeeper budget` as it is called, and traces from files whose columns are named on the line."""
 
+import html
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,29 +37,57 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+PRICES = "prices.csv:seen,item,price"
+
+
+def test_a_log_of_reads_and_a_history_of_prices_are_enough(call: Call, shop: Path) -> None:
+    code, out, err = call("budget", "clicks.csv", "--changes", PRICES, "--target", ".8", "--price", "0.001", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["answer"].startswith("An Enricher keeps 80 % of the reads fresh with ")
+    assert "; a TTL cache needs " in told["answer"]
+    assert told["enricher"].startswith('Enricher(lookup, budget="')
+    names = ["Enricher", "Enricher, serves stale", "TTL, reads wait", "TTL, serves stale", "refresh-ahead", "no cache"]
+    assert [row["name"] for row in told["rows"]] == names
+    ours, _, ttl, *_, uncached = told["rows"]
+    assert 0.8 <= ours["fresh"] < 0.82
+    assert ttl["requests"] == pytest.approx(ours["requests"], rel=0.03)
+    assert uncached["fresh"] == 1
+    assert "clicks.csv: at is the time (s), product the key; 1,500 rows from 2026-05-01 00:00:07" in err
+    assert "prices.csv: item changed when price differs." in err
+
+
+def test_the_line_to_copy_is_printed_alone_on_standard_output_after_the_table(call: Call, shop: Path) -> None:
+    code, out, err = call("budget", "clicks.csv", "--changes", PRICES, "--target", ".8", "--on-stale", "serve")
+    assert code == 0, err
+    assert "TTL, serves stale" in out
+    assert 'An Enricher(on_stale="serve") keeps 80 % of the reads fresh with ' in err
+    assert re.fullmatch(r'Enricher\(lookup, budget="\d+/day", bank="5m", on_stale="serve"\)', out.splitlines()[-1])
+
+
 @pytest.mark.slow
-def test_two_columns_and_a_history_of_prices_are_enough(call: Call, shop: Path) -> None:
-    options = ["--changes", "prices.csv", "--target", ".8", "--policy", "lru", "--jobs", "1", "--out", "answer"]
-    options[1] += ":seen,item,price"
+def test_with_a_policy_a_log_of_reads_is_a_trace_with_windows(call: Call, shop: Path) -> None:
+    options = ["--changes", PRICES, "--target", ".8", "--policy", "lru", "--jobs", "1", "--out", "answer"]
     code, out, err = call("budget", "clicks.csv", *options, "--price", "0.001", "--json")
     assert code == 0, err
     told = json.loads(out)
     assert told["answer"].startswith("lru keeps 80")
     assert [row["policy"] for row in told["rows"]] == ["lru", "ttl", "refresh-ahead", "no-cache", "fetch-once"]
-    assert "clicks.csv: at is the time (s), product the key." in err
     assert "prices.csv: item changes at seen (iso), whenever price differs from the row before." in err
     assert "Window 5m" in err or "step" in err
     assert (shop / "answer" / "budget.html").exists()
 
 
 @pytest.mark.slow
-def test_once_makes_fresh_at_arrival_and_per_window_the_same(call: Call, shop: Path) -> None:
-    options = ["--changes", "prices.csv:seen,item,price", "--target", ".8", "--policy", "lru", "--jobs", "1"]
-    code, out, _ = call("budget", "clicks.csv", *options, "--once", "--json")
-    told = json.loads(out)
-    assert (code, told["window_ms"]) == (0, told["step_ms"])
-    for row in told["rows"]:
-        assert row["freshness_at_arrival"] == pytest.approx(row["freshness"], abs=0.03)
+def test_the_page_of_a_log_has_the_sentence_the_line_and_the_frontier(call: Call, shop: Path) -> None:
+    code, out, err = call("budget", "clicks.csv", "--changes", PRICES, "--target", ".8", "--out", "answer", "--json")
+    assert code == 0, err
+    told, page = json.loads(out), (shop / "answer" / "budget.html").read_text()
+    assert told["answer"] in page
+    assert html.escape(told["enricher"], quote=True).replace("&quot;", "&#34;") in page
+    assert (shop / "answer" / "frontier.png").stat().st_size > 10_000
+    again = call("budget", "clicks.csv", "--changes", PRICES, "--out", "answer")
+    assert (again[0], "holds an answer already" in again[2]) == (2, True)
 
 
 def test_without_changes_there_is_no_freshness_and_it_says_where_they_may_come_from(call: Call, shop: Path) -> None:
@@ -71,7 +101,7 @@ def test_columns_are_named_behind_the_file_and_near_misses_are_told(call: Call, 
     assert "must be there once; did you mean" in call("budget", "clicks.csv:at,produkt", "--changes", "prices.csv")[2]
     assert "2 columns must be named" in call("budget", "clicks.csv:at", "--changes", "prices.csv")[2]
     assert "does not exist" in call("budget", "click.csv", "--changes", "prices.csv")[2]
-    assert "nothing that changes is needed" in call("budget", "clicks.csv", "--changes", "prices.csv:seen,price")[2]
+    assert "nothing that changes is ever read" in call("budget", "clicks.csv", "--changes", "prices.csv:seen,price")[2]
 
 
 def test_trace_convert_takes_columns_by_flags_and_changes_from_a_journal(call: Call, shop: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from freshkeeper.maintenance.analysis.headline import seed_headline
 from freshkeeper.simulator.experiment.point import MeasuredPoint
 from freshkeeper.simulator.experiment.task import Task
 from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
@@ -56,7 +57,11 @@ def _caches(caches: Caches, budget: float) -> list[Cache]:
 
 
 def _cache(name: str, ttl_ms: float | None, found: MeasuredPoint) -> Cache:
-    return Cache(name, ttl_ms, found.share, found.pooled, found.requests)
+    (series,) = found.series
+    counts = np.arange(series.answers.size) >= found.warm_up
+    # As for policies: the mean over evaluations, which the paper reports.
+    freshness = seed_headline(series.fresh, series.answers, counts).freshness
+    return Cache(name, ttl_ms, freshness, found.share, found.requests)
 
 
 def most_read(task: Task) -> int:

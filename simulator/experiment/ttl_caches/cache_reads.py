@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, spread
 from freshkeeper.policies.base import Case
@@ -29,8 +28,6 @@ class EvaluationReads:
     starts: Ints
     degree: Ints
     mappings: Floats
-    arrived: Floats
-    """how many of the mappings of each SN have come since the evaluation before"""
     missing: Bools
     """which SRs are of an SN that was never asked for before, where the cache starts empty"""
     misses: int
@@ -38,15 +35,14 @@ class EvaluationReads:
     changed: Ids
     """the SRs that changed since the evaluation before"""
 
-    def judged(self, fresh: Bools, case: Case) -> tuple[float, float, float, float]:
-        """Return all answers and fresh answers, then the same of what arrived."""
+    def judged(self, fresh: Bools, case: Case) -> tuple[float, float]:
+        """Return all answers and fresh answers."""
         if case is Case.BGP:
             whole, good = self.degree, np.add.reduceat(np.append(fresh, False).astype(np.int64), self.starts)
         else:
             whole, good = np.minimum(self.degree, 1), np.logical_and.reduceat(np.append(fresh, True), self.starts)
         good = np.where(self.degree > 0, good, 0)
-        pairs = [(float(number @ whole), float(number @ good)) for number in (self.mappings, self.arrived)]
-        return (*pairs[0], *pairs[1])
+        return float(self.mappings @ whole), float(self.mappings @ good)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +105,6 @@ def _reads(task: Task) -> Iterator[EvaluationReads]:
     trace, graph = task.trace, task.graph
     window = task.setting.window(trace.t0)
     held = profiles(trace, window, task.evaluations)
-    arrived = _arrived(task)
     unknown = np.full(trace.sns, task.setting.experiment.start == "cold")
     schedule, before = schedule_of(trace), window.start
     for k in range(task.evaluations):
@@ -117,9 +112,6 @@ def _reads(task: Task) -> Iterator[EvaluationReads]:
         mappings = held.data[held.indptr[k] : held.indptr[k + 1]].astype(np.float64)
         sn, mappings = sn[mappings > 0], mappings[mappings > 0]
         degree = np.diff(graph.sn_start)[sn]
-        new = np.zeros(trace.sns)
-        row = slice(arrived.indptr[k], arrived.indptr[k + 1])
-        new[arrived.indices[row]] = arrived.data[row]
         missing = unknown[sn]
         unknown[sn] = False
         now = window.instant(k + 1)
@@ -130,18 +122,7 @@ def _reads(task: Task) -> Iterator[EvaluationReads]:
             starts=np.cumsum(degree) - degree,
             degree=degree,
             mappings=mappings,
-            arrived=np.minimum(new[sn], mappings),
             missing=np.repeat(missing, degree),
             misses=int(np.count_nonzero(missing)),
             changed=np.unique(changed).astype(np.int32),
         )
-
-
-def _arrived(task: Task) -> "sparse.csr_array[np.float64, tuple[int, int]]":
-    """Count the mappings of each SN that came between evaluations, K × SN."""
-    window, trace = task.setting.window(task.trace.t0), task.trace
-    rows = []
-    for _, batch in trace.batches(window.instant(k) for k in range(1, task.evaluations + 1)):
-        counts = np.bincount(batch.sn, minlength=trace.sns).astype(np.float64)
-        rows.append(sparse.csr_array(counts[None, :]))
-    return sparse.csr_array(sparse.vstack(rows, format="csr"))

@@ -88,7 +88,7 @@ def test_what_nobody_reaches_is_said(ask: Callable[..., Question]) -> None:
 def test_the_page_has_the_sentence_the_table_the_picture_and_what_it_cannot_tell(
     answered: BudgetAnswer, tmp_path: Path
 ) -> None:
-    page = write(answered, tmp_path, "mine", "freshkeeper budget mine").read_text()
+    page = write(words.sheet(answered), tmp_path, "mine", "freshkeeper budget mine").read_text()
     assert words.lead(answered) in page
     assert page.count("sets no budget</span>") == 4
     assert "What this page cannot tell" in page
@@ -108,12 +108,18 @@ def test_blocks_of_one_trace_give_an_interval_and_pairs_of_them_a_narrower_one()
 
     def series(level: float) -> EvaluationSeries:
         kept = 100 * (level + hard + rng.normal(0, 0.01, 400))
-        return EvaluationSeries(np.ones(400), np.full(400, 100.0), kept, np.full(400, 100.0), kept)
+        return EvaluationSeries(np.ones(400), np.full(400, 100.0), kept)
 
     one, other = (MeasuredPoint([series(level)], 40, False) for level in (0.7, 0.6))
     assert 0.005 < one.point("a", 1).freshness.half < 0.1
     assert one.ahead(other).half < one.point("a", 1).freshness.half / 5
     assert one.ahead(other).mean == pytest.approx(0.1, abs=0.01)
+
+
+def test_shares_are_fresh_answers_over_all_answers() -> None:
+    """Of 1,000 answers 900 are fresh, and of one none: 900 of 1,001, not the mean of 90 % and 0 %."""
+    busy_and_quiet = EvaluationSeries(np.ones(2), np.array([1000.0, 1.0]), np.array([900.0, 0.0]))
+    assert MeasuredPoint([busy_and_quiet], 0, drawn=False).share == pytest.approx(900 / 1001)
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,3 @@ def test_a_time_to_live_between_two_steps_costs_what_lies_between() -> None:
     reads = Reads.of(small("bgp", "warm", 2))
     spent = [reads.lasting(ttl).requests.sum() for ttl in (2 * STEP, 2.5 * STEP, 3 * STEP)]
     assert spent[0] > spent[1] > spent[2]
-
-
-def test_every_arrival_is_judged_once_when_it_comes() -> None:
-    task = small("bgp", "warm", 0)
-    degree = np.diff(task.graph.sn_start)
-    counted = task.trace.arrivals_between(-1, task.setting.window(task.trace.t0).instant(task.evaluations))
-    assert Reads.of(task).once.arrived.sum() == degree[counted.sn].sum()
