@@ -43,10 +43,6 @@ MAX_RATE_WAIT_S = 5.0
 """Maximum wait for the rate limits; longer waits postpone the page to a later evaluation."""
 
 
-def _slept(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 @dataclass(eq=False)
 class PageRequests:
     """The limits of a source, and the price of a request."""
@@ -57,7 +53,7 @@ class PageRequests:
     price: float = 1.0
     mask: Callable[[str], str] = str
     """masks credentials in error messages, which a source may echo"""
-    pause: Callable[[float], None] = _slept
+    pause: Callable[[float], None] = time.sleep
     sent: int = 0
 
     def reader(self, client: FragmentsOverHttp, pay: Callable[[float], bool]) -> FragmentReader:

@@ -159,6 +159,7 @@ class Attempts:
         with self.batch.lock:
             self.stopped = True
             sent = self.sent
+        # A thread cannot be interrupted: it counts as busy until the reply comes or the connection times out.
         if not self.future.done() and not self.future.cancel():
             self.dispatcher.note_overdue(self.future)
         return sent
@@ -225,6 +226,7 @@ class Attempts:
                 is_retry = self.sent > 0
                 if self.stopped or (is_retry and batch.spare < 1):
                     return False
+                # The first attempt of each request is paid for in advance; retries take from what the order has spare.
                 if dispatcher.limiter.take():
                     batch.spare -= is_retry
                     self.sent += 1

@@ -111,6 +111,7 @@ class KeyFetcher(Generic[S]):
             return list(self.backoff.keys_in_backoff())
 
     def cost_at_most(self, order: Order) -> float:
+        # Retries, and smaller requests for what was refused, may take all of the allowance.
         may_retry = self.price.batch > 1 or not isinstance(self.executor, InlineExecutor)
         if may_retry and not self.unlimited_batch and order.allowance < math.inf:
             return order.allowance
@@ -141,6 +142,8 @@ class KeyFetcher(Generic[S]):
         outcomes: dict[EntryId, Outcome] = {}
         late: list[Late] = []
         requests = self.plan(wanted, order.now, outcomes)
+        # Each turn sends what was refused before in smaller requests. It ends: back-off halves the batch of refused
+        # keys, and a key that is refused alone is not sent again.
         while True:
             overdue = min(until, self.clock() + self.executor.deadline)
             sent = self._send(requests, bill.affordable_tries(requests), overdue)
@@ -154,6 +157,7 @@ class KeyFetcher(Generic[S]):
                 request = one.request
                 bill.add(request, reply)
                 if reply.pending:
+                    # The reply may still come. A later order takes it, and asks for none of these keys until then.
                     self._late.append(one)
                     outcomes.update(zip(request.entries, request.failed(PENDING), strict=True))
                     continue
@@ -180,6 +184,7 @@ class KeyFetcher(Generic[S]):
         groups: dict[tuple[Kind, int], list[EntryId]] = {}
         batches = {Kind.COPY: self._refresh_batch, Kind.MISS: self.miss_price.batch}
         with self._lock:
+            # Most orders come while nothing has failed and nothing is in flight: then no key needs a look of its own.
             checks = self.backoff or self._in_flight or self.problem is not None
             for entry in dict.fromkeys(wanted):
                 kind = entry[0]

@@ -73,6 +73,7 @@ class Limit:
     def take(self, now: float) -> None:
         while self.sent and self.sent[0][0] <= now - self.rate.period:
             self.sent.popleft()
+        # Rounded up: no request leaves the window before its period is over.
         grain = self.rate.period / GRAINS
         at = math.ceil(now / grain) * grain
         count = self.sent.pop()[1] if self.sent and self.sent[-1][0] == at else 0
@@ -172,6 +173,7 @@ class RateLimiter:
     def room(self, patience: float = 0.0) -> float:
         with self._lock:
             now = self.clock()
+            # What is free within `patience` counts: requests wait that long in their threads.
             if self._pause(now) > patience:
                 return 0
             return min([self.breaker.room(now), *(limit.free(now + patience) for limit in self.limits)])
@@ -204,6 +206,7 @@ class RateLimiter:
             if wait is None:
                 self.breaker.failed_once(now)
             else:
+                # A Retry-After is an answer: the source is up, so it does not count as a failure of the breaker.
                 self.breaker.probing = None
                 self.paused = now, now + max(wait, self._pause(now))
 
@@ -234,12 +237,12 @@ class RateLimiter:
             self.paused = self._restored(state.get("paused"), less)
             self.breaker.restore(state.get("breaker", {}), less)
 
-    def _restored(self, paused: Sequence[float] | float | None, less: float) -> tuple[float, float] | None:
-        """Return a pause that was saved, no longer than it was then; earlier versions saved its end alone."""
+    def _restored(self, paused: Sequence[float] | None, less: float) -> tuple[float, float] | None:
+        """Return a pause that was saved, no longer than it was then."""
         if not paused:
             return None
         now = self.clock()
-        since, until = (at + less for at in (paused if isinstance(paused, Sequence) else (now - less, paused)))
+        since, until = (at + less for at in paused)
         if since > now + SET or until > now + LONGEST_WAIT:
             LOGGER.warning("the clock was set back since a source said how long to wait: it is not waited for longer")
         back = max(0.0, since - now)

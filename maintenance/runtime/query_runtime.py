@@ -95,6 +95,7 @@ class QueryRuntime:
         `on_failure` is told of a query that cannot be built; without it that error is raised. `quiet` queries may skip
         evaluations without answers.
         """
+        # Views beyond these are restored now, and only their evaluations may have been interrupted.
         restored = 0 if self.state is None else len(self.state.views)
         views = ViewRegistry(self.sources, patterns=queries[0].first_view if queries else 0)
         built = build_all(
@@ -186,6 +187,7 @@ class QueryRuntime:
             progress = self.progress(result.query)
             if progress is not None:
                 progress.begin(result.t)
+            # The consumer has written the result when it asks for the next one: a kill before that repeats the result.
             yield result
             if progress is not None:
                 progress.answer(result.t, self._compared_next(result.query))

@@ -94,6 +94,7 @@ class Session:
         graphs = StaticGraphs(Dictionary(), dict(files))
         self.watch = GraphWatch(graphs, files, self.log)
         graphs.load()
+        # Closed in reverse: spans and sources before the state and the journal that record them.
         self._resources = ExitStack()
         try:
             self._open(graphs)

@@ -56,6 +56,7 @@ class AppendLog:
             with writing(self.path):
                 self._write(record, sync or self.synced)
         except ConfigError:
+            # A part of a record in the middle of the log would be damage; at its end it is what a crash leaves.
             os.truncate(self.path, self.size)
             raise
         self.size += len(record)

@@ -86,6 +86,7 @@ class Database:
         except BaseException:
             self._roll_back()
             raise
+        # Only after the commit: facts of a transaction that was rolled back go with the next one.
         self._changed.clear()
 
     def read(self, query: str, *given: object) -> list[Any]:
@@ -102,7 +103,7 @@ class Database:
         """Write facts that were noted, and release the directory."""
         try:
             if self._changed:
-                with self.transaction():
+                with self.transaction():  # which writes the facts that were noted
                     pass
         finally:
             self.sql.close()
