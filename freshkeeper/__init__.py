@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.lookup_requests import RetryAfter
     from freshkeeper.maintenance.enricher.lookups.http_lookup import HttpLookup
     from freshkeeper.maintenance.enricher.lookups.redis_lookup import RedisLookup
+    from freshkeeper.maintenance.enricher.lookups.sql_changes import SqlChanges
     from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
     from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
     from freshkeeper.maintenance.enricher.row import CachedRow, Row, RowError
@@ -114,6 +115,7 @@ __all__ = [
     "Simulation",
     "Source",
     "SparqlLookup",
+    "SqlChanges",
     "SqlLookup",
     "Stats",
     "Survival",

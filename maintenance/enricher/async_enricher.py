@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
-from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
+from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, Column, _checked
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
@@ -57,7 +57,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
         found = self._begin(key, options)
         return await self._wait(found, self._wait_s(max_wait)) if isinstance(found, Flight) else found
 
-    async def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
+    async def get_many(self, keys: Iterable[K] | Column, *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
         """Return the rows of many keys, as `Enricher.get_many` does."""
         options, until = self._options(None, None, max_wait), time.monotonic() + self._wait_s(max_wait)
         self._bind()

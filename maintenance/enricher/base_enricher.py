@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.enricher.engine import KeyCache
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.exposition import MetricsPort
     from freshkeeper.maintenance.enricher.shared_state import SharedState
     from freshkeeper.maintenance.enricher.stores import RowStore
+
+
+class Column(Protocol):
+    """A column of pyarrow."""
+
+    def to_pylist(self) -> list[Any]:
+        """Return the values."""
+        ...
+
 
 LINGER_MS = 2.0
 """Keys that are wanted within so long share a request, where a request may hold several."""
@@ -207,10 +216,12 @@ class BaseEnricher(ABC, Generic[K, V]):
             return CachedRow.failed("not in the cache; it is being fetched")
         return found
 
-    def _begin_many(self, keys: "Iterable[K]", options: ReadOptions) -> "Iterable[tuple[K, CachedRow[V] | Flight]]":
+    def _begin_many(
+        self, keys: "Iterable[K] | Column", options: ReadOptions
+    ) -> "Iterable[tuple[K, CachedRow[V] | Flight]]":
         """Begin the reads of a batch; arrays of numpy and columns of pyarrow and pandas give their values."""
         convert = getattr(keys, "to_pylist", None) or getattr(keys, "tolist", None) or getattr(keys, "to_list", None)
-        plain = list(keys) if convert is None else convert()
+        plain = list(cast("Iterable[K]", keys)) if convert is None else convert()
         if None in plain:
             _checked(None)
         found = self._engine.read_many(plain, options)

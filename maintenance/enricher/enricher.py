@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, cast
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.beliefs.change_rates import PRIOR_CHANGES, PRIOR_FADES
-from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, _checked
+from freshkeeper.maintenance.enricher.base_enricher import DEFAULT_READ, BaseEnricher, Column, _checked
 from freshkeeper.maintenance.enricher.engine import new_row
 from freshkeeper.maintenance.enricher.expansions import EntryRows, combined
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions
@@ -112,7 +112,7 @@ class Enricher(BaseEnricher[K, V]):
                 return self._read(key, DEFAULT_READ, None)
         return self._read(key, self._options(max_age, min_freshness, max_wait), max_wait)
 
-    def get_many(self, keys: Iterable[K], *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
+    def get_many(self, keys: Iterable[K] | Column, *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
         """Return the rows of many keys, in their order: one decision and one answer for all of them.
 
         Arrays of numpy and columns of pyarrow, pandas and polars are taken as they are. Keys that have to be fetched

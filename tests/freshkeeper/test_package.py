@@ -159,7 +159,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 CORE_NAMES = {
     "AsyncEnricher", "CachedRow", "Closure", "Copy", "Delivery", "Endpoint", "Enricher", "Expanded", "Fetched",
     "FreshkeeperError", "HttpLookup", "InMemory", "Order", "Price", "RedisLookup", "Remote", "RetryAfter", "Row",
-    "RowError", "SqlLookup", "Stats", "__version__", "cached", "enrich_table",
+    "RowError", "SqlChanges", "SqlLookup", "Stats", "__version__", "cached", "enrich_table",
 }  # fmt: skip
 
 

@@ -145,7 +145,7 @@ class SqlLookup:
 
     def _marked(self, connection: Any, count: int) -> str:
         """Return the query for a driver, with a placeholder for each key."""
-        return self.query.replace(HOLE, f"({', '.join([_mark(connection)] * count)})")
+        return self.query.replace(HOLE, f"({', '.join([placeholder(connection)] * count)})")
 
     def _through_driver(self, keys: list[Any]) -> Result:
         connection = self._connection()
@@ -178,7 +178,7 @@ class SqlLookup:
         return list(names).index(wanted)
 
 
-def _mark(connection: Any) -> str:
+def placeholder(connection: Any) -> str:
     """Return the placeholder of a parameter, as the driver's module says."""
     driver = sys.modules[type(connection).__module__.partition(".")[0]]
     style = getattr(driver, "paramstyle", "")
