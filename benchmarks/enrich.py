@@ -27,7 +27,7 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.spark.enrich import Warm, enrich, read_journal
+from freshkeeper.maintenance.spark.enrich import Warm, enrich_windows, read_journal
 from freshkeeper.policies.base import Graph, Policy
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace
@@ -149,7 +149,7 @@ def streamed(spark: SparkSession, scene: Scene, policy: Policy, clock: Clock) ->
         shutil.rmtree(scene.place / name, ignore_errors=True)
     schema = "t_ms BIGINT, sn BIGINT"
     events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(scene.place / "events"))
-    writer = enrich(
+    writer = enrich_windows(
         events, on="sn", at="t_ms", source=scene.remote, policy=policy, budget=GAMMA, window=RANGE, step=STEP,
         start=scene.trace.t0, warm=scene.warm, state=scene.place / "state", sink=scene.place / "answers",
         value="bigint", seed=SEED, reached=clock,

@@ -22,7 +22,7 @@ from stopwatch import ratios, show
 
 from freshkeeper.maintenance.analysis.spark_session import spark_session
 from freshkeeper.maintenance.fetching.endpoint import Copy, Fetched, Price
-from freshkeeper.maintenance.spark.enrich import OnCluster, Warm, enrich, read_journal
+from freshkeeper.maintenance.spark.enrich import OnCluster, Warm, enrich_windows, read_journal
 from freshkeeper.policies.registry import make
 
 EDGES, GAMMA, DEGREE, SECONDS, BATCHES, WINDOW = 1_000_000, 500, 10, 10, 3, 4
@@ -77,7 +77,7 @@ def measured(
     """Of one size."""
     warm, watch = world(edges, place), Stopwatch()
     events = spark.readStream.schema("t_ms BIGINT, sn BIGINT").option("maxFilesPerTrigger", 1)
-    writer = enrich(
+    writer = enrich_windows(
         events.parquet(str(place / "events")), on="sn", at="t_ms", source=Source(), budget=GAMMA,
         policy=make(policy, {} if expect else {"expect": False, "windows": 1}), window=WINDOW * 1000, step=1000,
         warm=warm, state=place / "state", sink=place / "answers", value="bigint",

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.sources.source_contract import check_source
     from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, load_source
     from freshkeeper.maintenance.sources.sparql_lookup import SparqlLookup
-    from freshkeeper.maintenance.spark.enrich import enrich
+    from freshkeeper.maintenance.spark.enrich import enrich_windows
     from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Results, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
     from freshkeeper.policies.contract import check_contract
@@ -127,8 +127,8 @@ __all__ = [
     "check_source",
     "continuous_queries",
     "continuous_query",
-    "enrich",
     "enrich_table",
+    "enrich_windows",
     "evaluate_together",
     "load_source",
     "parse_query",

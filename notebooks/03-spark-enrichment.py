@@ -7,8 +7,9 @@
 # %% [markdown]
 # # A Spark stream joined with data that somebody else owns
 #
-# `enrich` joins a stream with a remote source through a local view, keeps the view as fresh as a budget allows, and
-# writes every answer with the chance that it is right. Here the stream is timestamped RDF that arrives in files, and
+# `enrich_windows` joins a stream with a remote source through a local view, keeps the view as fresh as a budget
+# allows, and writes every answer with the chance that it is right. Here the stream is timestamped RDF that arrives in
+# files, and
 # the source is a stand-in whose values change on their own; yours would be a SPARQL endpoint or anything else that
 # has `fetch` and `expand`. In the end its answers are compared with those of a TTL cache. It needs Java 17 or newer.
 
@@ -31,7 +32,7 @@ from pyspark.sql import DataFrame
 from freshkeeper import Copy, Expanded, Fetched, Price
 from freshkeeper import policy as policy_of
 from freshkeeper.maintenance.analysis.spark_session import spark_session
-from freshkeeper.maintenance.spark.enrich import enrich, read_journal
+from freshkeeper.maintenance.spark.enrich import enrich_windows, read_journal
 from freshkeeper.maintenance.spark.rdf_lines import statements
 from freshkeeper.notebook import bars
 
@@ -107,7 +108,7 @@ class Followers:
 # %%
 def run(policy: str) -> DataFrame:
     """Everything that is there, with one policy."""
-    writer = enrich(
+    writer = enrich_windows(
         mentions,
         on="topic",
         source=Followers(),

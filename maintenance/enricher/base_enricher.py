@@ -4,7 +4,7 @@ import os
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
@@ -217,14 +217,16 @@ class BaseEnricher(ABC, Generic[K, V]):
         return found
 
     def _begin_many(
-        self, keys: "Iterable[K] | Column", options: ReadOptions
+        self, keys: "Iterable[K] | Column", options: ReadOptions, reads: Sequence[int] | None = None
     ) -> "Iterable[tuple[K, CachedRow[V] | Flight]]":
         """Begin the reads of a batch; arrays of numpy and columns of pyarrow and pandas give their values."""
         convert = getattr(keys, "to_pylist", None) or getattr(keys, "tolist", None) or getattr(keys, "to_list", None)
         plain = list(cast("Iterable[K]", keys)) if convert is None else convert()
         if None in plain:
             _checked(None)
-        found = self._engine.read_many(plain, options)
+        if reads is not None and len(reads) != len(plain):
+            raise InputError(f"reads has {len(reads)} numbers for {len(plain)} keys")
+        found = self._engine.read_many(plain, options, reads)
         if self.settings.on_miss != "wait":
             found = [self._admit(row, key) for key, row in zip(plain, found, strict=True)]
         return zip(plain, found, strict=True)

@@ -118,10 +118,13 @@ class KeyCache:
             self._judge_answer(entry, found, now)
             return found
 
-    def read_many(self, keys: Sequence[Hashable], options: ReadOptions) -> list[CachedRow[Any] | Flight]:
+    def read_many(
+        self, keys: Sequence[Hashable], options: ReadOptions, reads: Sequence[int] | None = None
+    ) -> list[CachedRow[Any] | Flight]:
         """Return a row or a flight for each key, all decided at one instant and at one price.
 
-        Where the budget affords fewer fetches than are wanted, those rows are fetched that bring most right reads.
+        `reads` says how often each key is read (default: once for each time that it occurs). Where the budget affords
+        fewer fetches than are wanted, those rows are fetched that bring most right reads.
         """
         now = self.now()
         if now >= self.next_tick:
@@ -132,13 +135,16 @@ class KeyCache:
         undecided: dict[Hashable, list[int]] = {}
         rows, epoch = self.rows, self.epoch
         prior_exposure, unannounced = self.rates.prior_exposure, self.rates.unannounced
+        quick = 0
         for place, key in enumerate(keys):
             entry = rows.get(key)
             if entry is None or now >= entry.check_at or entry.epoch != epoch or not plain:
                 undecided.setdefault(key, []).append(place)
                 answers.append(None)
                 continue
-            entry.reads += 1
+            count = 1 if reads is None else reads[place]
+            entry.reads += count
+            quick += count
             doubt = now - entry.doubt_from
             freshness = 1.0
             if doubt > 0.0:  # as UncertainRate.probability, without the calls
@@ -146,9 +152,13 @@ class KeyCache:
                 scale = entry.exposure + prior_exposure * PRIOR_FADES / (PRIOR_FADES + changes)
                 freshness = (1.0 + doubt * unannounced / scale) ** -(changes + PRIOR_CHANGES)
             answers.append(new_row(CachedRow, (entry.value, freshness, (now - entry.fetched) / 1000, True, None)))
-        self.quick_hits += len(keys) - sum(map(len, undecided.values()))
+        self.quick_hits += quick
         if undecided:
-            found = self._decide_many({key: len(places) for key, places in undecided.items()}, now, options)
+            counts = {key: len(places) for key, places in undecided.items()}
+            if reads is not None:
+                for key, places in undecided.items():
+                    counts[key] = sum(reads[place] for place in places)
+            found = self._decide_many(counts, now, options)
             for key, places in undecided.items():
                 first = answers[places[0]] = found[key]
                 for place in places[1:]:

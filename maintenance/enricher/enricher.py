@@ -112,17 +112,20 @@ class Enricher(BaseEnricher[K, V]):
                 return self._read(key, DEFAULT_READ, None)
         return self._read(key, self._options(max_age, min_freshness, max_wait), max_wait)
 
-    def get_many(self, keys: Iterable[K] | Column, *, max_wait: Seconds | None = None) -> list[CachedRow[V]]:
+    def get_many(
+        self, keys: Iterable[K] | Column, *, max_wait: Seconds | None = None, reads: Sequence[int] | None = None
+    ) -> list[CachedRow[V]]:
         """Return the rows of many keys, in their order: one decision and one answer for all of them.
 
         Arrays of numpy and columns of pyarrow, pandas and polars are taken as they are. Keys that have to be fetched
         share requests; where the budget affords fewer than are wanted, it goes where most reads become right.
-        `max_wait` is for all of them together. `values, freshness, *rest = zip(*enricher.get_many(keys))` are columns.
+        `max_wait` is for all of them together; `reads` says how often each key is read, where keys that repeat are
+        given once. `values, freshness, *rest = zip(*enricher.get_many(keys))` are columns.
         """
         options, until = self._options(None, None, max_wait), time.monotonic() + self._wait_s(max_wait)
         rows: list[CachedRow[V]] = []
         fetched: dict[K, CachedRow[V]] = {}
-        for key, found in self._begin_many(keys, options):
+        for key, found in self._begin_many(keys, options, reads):
             if not isinstance(found, Flight):
                 rows.append(found)
             elif key in fetched:

@@ -1,4 +1,4 @@
-"""`enrich`: a Spark stream joined with a view that is kept fresh within a budget, every answer with its freshness.
+"""`enrich_windows`: windows of a Spark stream joined with a view that is kept fresh within a budget.
 
     events ─▶ counts per key and evaluation (Spark) ─▶ evaluations that are due: window, policy, source (driver)
            ─▶ answers ─▶ sink, every micro-batch once
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["Files", "OnCluster", "Warm", "enrich", "read_journal"]
+__all__ = ["Files", "OnCluster", "Warm", "enrich_windows", "read_journal"]
 
 Sink: TypeAlias = Callable[["DataFrame", int], None]
 """May be called again with the same number and the same rows, after a kill; the second time replaces the first."""
@@ -76,7 +76,7 @@ class OnCluster:
             raise ConfigError(f"shared is {self.shared!r}; it is a directory that all have mounted, and no address")
 
 
-def enrich(
+def enrich_windows(
     events: "DataFrame",
     *,
     on: str | Sequence[str],
@@ -106,7 +106,7 @@ def enrich(
     cluster, where the driver could not hold them. `reached` is told of every step.
     """
     if not events.isStreaming:
-        raise ConfigError("enrich takes a streaming DataFrame: read the events with spark.readStream")
+        raise ConfigError("enrich_windows takes a streaming DataFrame: read the events with spark.readStream")
     columns = [on] if isinstance(on, str) else list(on)
     check_columns(events, columns, at)
     check_name("case", case, Case)

@@ -12,7 +12,7 @@ WITHOUT = {
     "Remote": "a protocol: docs/writing-a-source.md has an example",
     "Policy": "a protocol: BasePolicy has the example",
     "__version__": "a text",
-    "enrich": "needs Spark: notebooks/03-spark-enrichment.py is its example",
+    "enrich_windows": "needs Spark: notebooks/03-spark-enrichment.py is its example",
     "parse_query": "continuous_query has the example, which parses one and answers it",
 }
 

@@ -73,7 +73,7 @@ LIVE = "from freshkeeper.maintenance.streams.live"
         ("import freshkeeper; freshkeeper.to_networkx", "to_networkx", "networkx", "graph"),
         ("import freshkeeper; freshkeeper.parse_query", "parse_query", "pyoxigraph", "rdf"),
         ("import freshkeeper; freshkeeper.load_source", "load_source", "pydantic", "run"),
-        ("import freshkeeper; freshkeeper.enrich", "enrich", "pyarrow", "spark"),
+        ("import freshkeeper; freshkeeper.enrich_windows", "enrich_windows", "pyarrow", "spark"),
         (
             f"{LIVE}.kafka import *; KafkaAddress('kafka://a').check()",
             "the stream kafka://a",
@@ -194,7 +194,7 @@ def test_names_beyond_the_core_say_which_extra_brings_them(core: Path, tmp_path:
     assert all(found and found[1] == name for name, found in named.items())
     extras = {name: found[2] for name, found in named.items() if found}
     assert {extras[name] for name in ("Manager", "policy", "BudgetRule", "Poisson")} == {"manager"}
-    assert (extras["continuous_query"], extras["enrich"], extras["to_networkx"]) == ("run", "spark", "graph")
+    assert (extras["continuous_query"], extras["enrich_windows"], extras["to_networkx"]) == ("run", "spark", "graph")
 
 
 WORDS = {

@@ -44,7 +44,7 @@ from freshkeeper.maintenance.fetching.endpoint import (
     Order,
     Price,
 )
-from freshkeeper.maintenance.spark.enrich import Files, Warm, enrich
+from freshkeeper.maintenance.spark.enrich import Files, Warm, enrich_windows
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
 from freshkeeper.maintenance.spark.enrichment.micro_batches import Batches
 from freshkeeper.maintenance.spark.enrichment.on_driver import Settings, Shape, Step, on_the_driver
@@ -295,7 +295,7 @@ def query(spark: "SparkSession", place: Path, nullable: bool = True, **changes: 
         "on": "topic", "source": Counted(place / "requests"), "policy": "gain", "budget": GAMMA, "window": "4s",
         "step": "1s", "state": place / "state", "sink": place / "answers", "seed": 5, "warm": warm(),
     }  # fmt: skip
-    return enrich(events, **{**known, **changes})
+    return enrich_windows(events, **{**known, **changes})
 
 
 def finish(writer: "DataStreamWriter") -> None:

@@ -158,7 +158,7 @@ def first(place: Path, cluster: Cluster) -> None:
 
     def end(_part: RunPart, done: int, _of: int) -> None:
         if done > KEPT:
-            enrich(place / "killed", spark, enriched.kill_at("recorded", 3))
+            enrich_windows(place / "killed", spark, enriched.kill_at("recorded", 3))
 
     sweep(place, spark, end)
 
@@ -166,7 +166,7 @@ def first(place: Path, cluster: Cluster) -> None:
 def second(place: Path, cluster: Cluster) -> None:
     """Ends both, then all four, with a worker killed in the middle of each."""
     spark = spark_session(cluster.master, SETTINGS)
-    enrich(place / "killed", spark, lambda _: None)
+    enrich_windows(place / "killed", spark, lambda _: None)
     before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*.arrow")}
     assert len(before) >= KEPT
 
@@ -186,7 +186,7 @@ def second(place: Path, cluster: Cluster) -> None:
     assert not killer.left, "the analysis was over before a worker was killed"
     thread.join()
     killer = Killer(cluster)
-    enrich(place, spark, lambda step: killer() if step == "recorded" else None)
+    enrich_windows(place, spark, lambda step: killer() if step == "recorded" else None)
     assert not killer.left
     killer = Killer(cluster)
     spark.streams.addListener(InStream(killer))
@@ -217,7 +217,7 @@ def sweep(place: Path, spark: SparkSession, progress: Progress) -> None:
     simulate(resolve(EXPERIMENT), place / "run", resume=True, performed=SparkRuns(spark, task_s=0.0), progress=progress)
 
 
-def enrich(place: Path, spark: SparkSession, reached: Callable[[str], None]) -> None:
+def enrich_windows(place: Path, spark: SparkSession, reached: Callable[[str], None]) -> None:
     """Scored on the cluster, answers as files."""
     graph = OnCluster(str(place / "window"))
     enriched.finish(enriched.query(spark, place, policy=POLICY, graph=graph, reached=reached))

@@ -49,6 +49,10 @@ class DictionaryArray(Array):
     @staticmethod
     def from_arrays(indices: Array | NDArray[Any], dictionary: Array | NDArray[Any]) -> DictionaryArray: ...
 
+class StructArray(Array):
+    @staticmethod
+    def from_arrays(arrays: Sequence[Array], names: Sequence[str]) -> StructArray: ...
+
 class ChunkedArray:
     type: DataType
     null_count: int

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.fetching.endpoint import Expanded, Key
-from freshkeeper.maintenance.spark.enrich import Warm, enrich, read_journal
+from freshkeeper.maintenance.spark.enrich import Warm, enrich_windows, read_journal
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import FIRST, LAST, counted
 
 pytestmark = [
@@ -75,7 +75,7 @@ def test_any_function_is_a_sink_and_keys_may_be_several_columns(spark: SparkSess
             assert isinstance(sn, tuple)
             return super().expand(f"{sn[0]}{sn[1]}", now)
 
-    writer = enrich(
+    writer = enrich_windows(
         events, on=["kind", "n"], source=Source(dropped / "requests"), policy="lru", budget=enriched.GAMMA,
         window=4000, step=1000, state=dropped / "state", sink=lambda frame, n: got.append((n, frame.toArrow())),
         value="string", seed=5,
@@ -96,7 +96,7 @@ def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark
         asked.append(list(keys))
         return {key: len(key) for key in keys}
 
-    writer = enrich(
+    writer = enrich_windows(
         enriched.stream(spark, dropped), on="topic", source=lengths, policy="lru", budget=2, window=4000, step=1000,
         state=dropped / "state", sink=lambda frame, n: got.append(frame.toArrow()), value="bigint",
     )  # fmt: skip
@@ -124,7 +124,7 @@ def test_elements_without_a_time_or_a_key_are_left(spark: SparkSession) -> None:
 
 def test_what_is_wrong_is_said_before_the_query_starts(spark: SparkSession, dropped: Path) -> None:
     with pytest.raises(ConfigError, match="streaming DataFrame"):
-        enrich(
+        enrich_windows(
             spark.range(1), on="id", source=enriched.Counted(dropped), policy="gain", budget=1, window=1, step=1,
             state=dropped, sink=dropped,
         )  # fmt: skip

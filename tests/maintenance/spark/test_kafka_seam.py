@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import enriched
 import pytest
 
-from freshkeeper.maintenance.spark.enrich import enrich
+from freshkeeper.maintenance.spark.enrich import enrich_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ def enriched_of(raw: "DataFrame", place: Path, times: int) -> dict[str, int]:
     """What is told of an enrichment that was started so often, and ended each time when it had read what there was."""
     assert PARSED in DOCS
     for _ in range(times):
-        writer = enrich(
+        writer = enrich_windows(
             raw.selectExpr(PARSED).select("post.*"),
             on="topic", source=enriched.Counted(place / "requests"), policy="gain", budget=3, window="4s", step="1s",
             state=place / "state", sink=place / "answers", warm=enriched.warm(),
