@@ -72,7 +72,7 @@ class PriceController:
     """
 
     steepness: float = 1.0
-    drift: float = 0.3
+    drift: float = 0.2
     target: float | None = None
     base: float = 1.0
     target_price: float = MIN_PRICE
