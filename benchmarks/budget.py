@@ -19,8 +19,7 @@ from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.point import MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
-from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
-from freshkeeper.simulator.experiment.ttl_caches.caches import Caches
+from freshkeeper.simulator.experiment.ttl_caches import Caches, Reads
 
 PACE = {"change_interval_ms": [3000, 120_000], "arrival_interval_ms": [2000, 15_000]}
 POISSON = {**PACE, "change_law": "poisson"}

@@ -169,8 +169,7 @@ def _replayed_ttl(run: Path, setting: str, requests: float) -> tuple[float, floa
     """Return the share of fresh answers and the TTL of a cache that sends so many requests in a replay."""
     from freshkeeper.simulator.experiment.replay import replay_of
     from freshkeeper.simulator.experiment.run_parts import task_of
-    from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
-    from freshkeeper.simulator.experiment.ttl_caches.caches import Caches
+    from freshkeeper.simulator.experiment.ttl_caches import Caches, Reads
 
     with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
         task = task_of(replay_of(run, {"policies": "lru"}, Path(place) / "trace", setting).experiment, 0, 0)

@@ -80,7 +80,7 @@ def simulate(
 def _follow(file: Path, changes: dict[str, Any], out: Path) -> None:
     """Run an experiment of the kind `following`."""
     from freshkeeper.simulator.following.following_config import load
-    from freshkeeper.simulator.following.following_experiment import measure
+    from freshkeeper.simulator.following.following_report import measure
 
     page = measure(load(file, changes), out, shlex.join(["freshkeeper", *sys.argv[1:]]), complain)
     say(f"run directory: {out}\npage: {page}")

@@ -10,8 +10,7 @@ from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import least_budget, then_sample_around
 from freshkeeper.simulator.experiment.point import Point
 from freshkeeper.simulator.experiment.run_parts import task_of
-from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
-from freshkeeper.simulator.experiment.ttl_caches.caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED, Caches
+from freshkeeper.simulator.experiment.ttl_caches import ONCE, REFRESH_AHEAD, TTL, UNCACHED, Caches, Reads
 
 TOLERATED_EXTRA_REQUESTS = 0.03
 """A TTL cache counts as making as many requests up to this share more: it must fetch what it lacks."""

@@ -11,7 +11,7 @@ from freshkeeper.simulator.budget.answer import BudgetAnswer, Requirement
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.sheet import FrontierPoint, Sheet, SheetRow, target_percent, three_digits
 from freshkeeper.simulator.experiment.point import Point
-from freshkeeper.simulator.experiment.ttl_caches.caches import NAMES, ONCE, REFRESH_AHEAD, TTL, UNCACHED
+from freshkeeper.simulator.experiment.ttl_caches import NAMES, ONCE, REFRESH_AHEAD, TTL, UNCACHED
 
 
 def sheet(answer: BudgetAnswer) -> Sheet:

@@ -26,7 +26,7 @@ from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, GridSetting, PolicySettings, settings_of
 from freshkeeper.simulator.experiment.summary import number_or_none
 from freshkeeper.simulator.experiment.task import Outcome, Task
-from freshkeeper.simulator.experiment.ttl_caches.cache_baselines import cache_baselines
+from freshkeeper.simulator.experiment.ttl_caches import cache_baselines
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 from freshkeeper.simulator.trace.workload import generate

@@ -23,9 +23,8 @@ from freshkeeper.policies.bound.future import Future
 from freshkeeper.simulator.experiment.experiment_config import GridSetting, PolicySettings
 from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
-from freshkeeper.simulator.world.foresight import future_of
 from freshkeeper.simulator.world.simulated_remote import RequestPace, SimulatedRemote, paced_fetcher
-from freshkeeper.simulator.world.truth import SimulatedTruth, mean_rates, schedule_of
+from freshkeeper.simulator.world.truth import SimulatedTruth, future_of, mean_rates, schedule_of
 from freshkeeper.simulator.world.world import World
 
 ANSWERS_FOR_A_BOUND = 300_000

@@ -1,20 +1,22 @@
 """The report of an experiment about following: tables (CSV), pictures (PNG) and one offline page."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from freshkeeper.maintenance.base.files import writing
+from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.pages.amounts import amount
 from freshkeeper.maintenance.pages.charts import Axis, Chart, ChartForm
 from freshkeeper.maintenance.pages.figures import ChartTable, Figure, figure
 from freshkeeper.maintenance.pages.page import Page, PageTable, Part, Section, TableRow, write_page
 from freshkeeper.maintenance.pages.pictures import write_pictures
 from freshkeeper.maintenance.pages.styles import looks
-from freshkeeper.simulator.following.annotation_ways import EvaluationCost, Way
-from freshkeeper.simulator.following.many_clients import Load, Sample
+from freshkeeper.simulator.following.annotation_ways import EvaluationCost, Way, measured, ways
+from freshkeeper.simulator.following.following_config import FollowingExperiment
+from freshkeeper.simulator.following.many_clients import Load, Sample, loads
 
 MEASURED = ("requests", "kilobytes", "client_ms", "server_ms")
 HISTORY_IN_WORDS = {
@@ -159,3 +161,23 @@ def _table(rows: Rows) -> PageTable:
     cells = [[str(value) for value in row.values()] for row in rows]
     title = "An evaluation of each way, the mean of the last ones"
     return PageTable(title, heads, [TableRow(one[0], one[1:]) for one in cells])
+
+
+def measure(experiment: FollowingExperiment, out: Path, command: str, tell: Callable[[str], None]) -> Path:
+    """Measure all of it into a run directory; gives the page."""
+    found, asked, samples = list[EvaluationCost](), list[Load](), list[Sample]()
+    every = list(ways(experiment))
+    for number, way in enumerate(every, 1):
+        tell(f"ways to annotate: {number} of {len(every)}")
+        found += measured(experiment, way)
+    for cached in experiment.cache:
+        for clients in experiment.clients:
+            tell(f"clients: {clients}, {'with' if cached else 'without'} a cache")
+            load, over_time = loads(experiment, clients, cached)
+            asked.append(load)
+            samples += over_time
+    out.mkdir(parents=True, exist_ok=True)
+    About(command=command, config=experiment.model_dump(mode="json")).write(out)
+    return write_report(
+        out=out, title=experiment.title or "Following", command=command, ways=found, loads=asked, samples=samples
+    )

@@ -1,18 +1,60 @@
-"""The truth about a trace: its changes, and which answers of an evaluation are really fresh."""
+"""The truth about a trace: its changes, which answers are really fresh, and the future that a bound sees."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.schedule import FixedSchedule, RecordedChanges
+from freshkeeper.maintenance.cache.view.slots import Slots
 from freshkeeper.policies.base import Case, Graph
+from freshkeeper.policies.bound.future import Future, headline_weight
 from freshkeeper.simulator.trace.trace import Trace
-from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
+
+NO_NUMBER = -1
+"""The number of a slot that is free or holds no copy, and the slot of a key that the view lacks."""
+
+
+@dataclass(eq=False)
+class TraceNumbers:
+    """The two-way table between slots of a view whose keys are trace numbers, and those numbers."""
+
+    count: int
+    """how many numbers the trace has"""
+    _slots: Slots | None = None
+    _version: int = -1
+    _number_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _slot_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def numbers(self, slots: Slots) -> Ints:
+        """Return the trace number of every slot, NO_NUMBER for those without a copy's key."""
+        self._renew(slots)
+        return self._number_of
+
+    def slots(self, slots: Slots, numbers: Ids | Ints) -> Ints:
+        """Return the slots of these trace numbers, NO_NUMBER for those that the view lacks."""
+        self._renew(slots)
+        return self._slot_of[numbers]
+
+    def _renew(self, slots: Slots) -> None:
+        if slots is self._slots and slots.version == self._version:
+            return
+        held = slots.by_kind[Kind.COPY]
+        numbers, places = (np.fromiter(part, np.int64, len(held)) for part in (held.keys(), held.values()))
+        self._number_of = np.full(slots.width, NO_NUMBER)
+        self._number_of[places] = numbers
+        self._slot_of = np.full(self.count, NO_NUMBER)
+        self._slot_of[numbers] = places
+        self._slots, self._version = slots, slots.version
+
 
 Schedule: TypeAlias = FixedSchedule | RecordedChanges
 
@@ -73,3 +115,39 @@ class SimulatedTruth:
         # A slot without a number got the last entry's time of change; a copy never fetched is older than any change.
         fresh &= numbers != NO_NUMBER
         return fresh
+
+
+def future_of(
+    trace: Trace, graph: Graph, schedule: Schedule, window: WindowSpec, evaluations: int, warm_up: int,
+    rule: BudgetRule, case: Case, warm: bool,
+) -> Future:  # fmt: skip
+    """Return the future of a run of `evaluations` evaluations."""
+    profile = profiles(trace, window, evaluations)
+    degree = np.diff(graph.sn_start)
+    per_mapping = degree.astype(np.float64) if case is Case.BGP else (degree > 0).astype(np.float64)
+    t_ms, sr = schedule.changes(window.start, window.instant(evaluations))
+    seen = window.first(t_ms) - 1 if t_ms.size else np.empty(0, np.int64)
+    paid = [float(rule.paid(k)) for k in range(evaluations + 1)]
+    return Future.of(
+        profile,
+        graph,
+        changed_at=seen,
+        changed_sr=sr,
+        weight=headline_weight(np.asarray(profile @ per_mapping), warm_up),
+        pay=np.diff(paid),
+        fresh_at_start=np.full(graph.srs, warm),
+        cost=np.ones(graph.srs),
+        bank=float(rule.bank),
+        initial=float(rule.initial),
+    )
+
+
+def profiles(trace: Trace, window: WindowSpec, evaluations: int) -> "sparse.csr_array[np.float64, tuple[int, int]]":
+    """c_i(0) of every evaluation, K × SN."""
+    content, rows = Window(window, ring=64), []
+    instants = (window.instant(k) for k in range(1, evaluations + 1))
+    for k, (_, batch) in enumerate(trace.batches(instants), 1):
+        content.insert(batch.t_ms, batch.sn.astype(np.int64))
+        content.advance(k)
+        rows.append(sparse.csr_array(content.profile(trace.sns, 1).T))
+    return sparse.csr_array(sparse.vstack(rows, format="csr"))

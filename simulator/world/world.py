@@ -29,7 +29,7 @@ from freshkeeper.maintenance.fetching.key_fetcher import KeyFetcher
 from freshkeeper.maintenance.fetching.requests import FetchReply, FetchRequest, Outcome
 from freshkeeper.simulator.trace.trace import Trace, TraceArrivals
 from freshkeeper.simulator.world.simulated_remote import RequestPace, SimulatedRemote
-from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
+from freshkeeper.simulator.world.truth import NO_NUMBER, TraceNumbers
 
 Process: TypeAlias = Generator[Any, Any, None]
 NOT_SENT = "not sent: there was no time left"

@@ -196,3 +196,27 @@ def test_without_a_terminal_a_line_with_the_time_left_comes_at_intervals(
         bar.update(10, 10)
     assert said.count("simulating: 4 of 10 runs, 5 min 0 s left\n") >= 2
     assert bar.line == "simulating: 10 of 10 runs"
+
+
+NOTEBOOK_CELL = """
+import numpy as np
+from freshkeeper import Ranked, simulate
+
+class Mine(Ranked):
+    def score(self, round):
+        return np.where(round.stale_candidates, round.demand[:, 0], -np.inf)
+
+simulate(["lru", Mine], budget=1, seeds=2, evaluations=10, bound="never", jobs=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_a_bar_and_the_result_as_html(tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK_CELL)])  # type: ignore[no-untyped-call]
+    NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    bar, result = notebook.cells[0].outputs
+    assert bar["data"]["text/html"] == '<div><progress value="2" max="2"></progress> simulating: 2 of 2 runs</div>'
+    assert result["data"]["text/html"].count("<tr>") == 3

@@ -9,7 +9,7 @@ from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, resolve
 from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.experiment.task import Task
-from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+from freshkeeper.simulator.experiment.ttl_caches import Reads
 
 STEP = 1000
 

@@ -10,8 +10,7 @@ from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.point import MeasuredPoint
 from freshkeeper.simulator.experiment.run_parts import task_of
-from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
-from freshkeeper.simulator.experiment.ttl_caches.caches import Caches
+from freshkeeper.simulator.experiment.ttl_caches import Caches, Reads
 
 PROJECT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))

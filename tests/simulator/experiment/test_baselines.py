@@ -8,6 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment import ttl_caches as module
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
@@ -15,8 +16,7 @@ from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.experiment.summary import read_summary
-from freshkeeper.simulator.experiment.ttl_caches import cache_baselines as module
-from freshkeeper.simulator.experiment.ttl_caches.cache_reads import Reads
+from freshkeeper.simulator.experiment.ttl_caches import Reads
 from freshkeeper.simulator.report import report_tables
 from freshkeeper.simulator.report.groups import groups
 from freshkeeper.simulator.report.verdict import verdict

@@ -25,7 +25,7 @@ from freshkeeper.simulator.experiment.summary import read_summary
 from freshkeeper.simulator.trace.recorded_trace import MappingCounts, arrivals_from, recorded
 from freshkeeper.simulator.trace.trace import read_trace, write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
-from freshkeeper.simulator.world.foresight import profiles
+from freshkeeper.simulator.world.truth import profiles
 
 RUN: dict[str, Any] = {
     "workload": {"sns": 15, "srs": 12, "edges": 60, "change_interval_ms": [2000, 20_000]},

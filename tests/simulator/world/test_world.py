@@ -54,7 +54,7 @@ class Steady(BasePolicy):
         ]  # the others are in back-off
         kinds = round.kinds
         assert kinds is not None
-        ranked = sorted(scored, key=lambda choice: (-choice[0], kinds[choice[1]], round.keys[choice[1]]))
+        ranked = sorted(scored, key=lambda choice: (-choice[0], kinds[choice[1]], int(str(round.keys[choice[1]]))))
         best = ranked[: floor(budget.available)]
         return Selection(np.array([sr for _, sr in best], np.int32), np.array([score for score, _ in best]))
 
