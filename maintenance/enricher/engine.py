@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from freshkeeper.maintenance.beliefs.change_rates import PRIOR_CHANGES, PRIOR_FADES
 from freshkeeper.maintenance.enricher.flights import Flight, ReadOptions, Sender
 from freshkeeper.maintenance.enricher.request_queue import CLOSED, MIN_TICK_MS, RequestQueue
-from freshkeeper.maintenance.enricher.row import CachedRow, again
+from freshkeeper.maintenance.enricher.row import CachedRow, again, fingerprint
 from freshkeeper.maintenance.enricher.row_cache import RowCache
 from freshkeeper.maintenance.enricher.row_table import NOW, Entry, RowTable
 from freshkeeper.maintenance.enricher.statistics import Counters, Stats
@@ -214,7 +214,7 @@ class KeyCache:
         flight = self.queue.flights.get(entry.key)
         if flight is None:
             if not affords:
-                return self.cache.row_of(entry, now)
+                return self.queue.old_row(entry, now, self.queue.why_waiting() if demanded else None)
             flight = self.queue.enqueue(entry.key, is_miss=False)
         if not options.waits or not (self.waits or demanded):
             return self.cache.row_of(entry, now)
@@ -234,10 +234,11 @@ class KeyCache:
 
     def put(self, key: Hashable, copy: Copy, at: float) -> None:
         """Take a row that somebody else has read at the source at this time."""
+        digest = fingerprint(copy.value)
         with self.queue.lock:
             entry = self.rows.get(key)
             if entry is None or entry.fetched <= at:
-                self.cache.store(key, copy, at)
+                self.cache.store(key, copy, at, digest)
                 self.cache.share([key])
 
     def invalidate(self, key: Hashable) -> None:

@@ -125,7 +125,8 @@ class LookupSender(ABC):
             found = result()
             outcomes = read_rows(keys, found)
         except BaseException as error:  # whatever a lookup raises costs its own keys, and nothing else
-            outcomes = {key: Copy(error=error_text(error)) for key in keys}
+            text = str(error) if isinstance(error, RetryAfter) else error_text(error)
+            outcomes = {key: Copy(error=text) for key in keys}
             wait = pause_of(error)
             if wait is not None:
                 self.limiter.failed(wait)

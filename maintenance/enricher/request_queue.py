@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, Reply, Sender
-from freshkeeper.maintenance.enricher.row import CachedRow
+from freshkeeper.maintenance.enricher.row import CachedRow, fingerprint
 from freshkeeper.maintenance.enricher.row_cache import RowCache
 from freshkeeper.maintenance.enricher.row_table import NOW, Entry
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
@@ -353,13 +353,16 @@ class RequestQueue:
 
     def _received(self, keys: Sequence[Hashable], sent_at: float, paid: float, reply: Reply) -> None:
         """Take the reply to a request: store rows, learn, and answer those who wait."""
+        digests = {key: fingerprint(copy.value) for key, copy in reply.outcomes.items() if copy.error is None}
         with self.lock:
             now = self.now()
             self.cache.counters.unchanged += reply.unchanged
             if reply.cost is not None and reply.cost < paid:
                 self.bucket.give_back(paid - reply.cost)
-            settle = self._refused if reply.refused else self._settled
-            answered = settle(keys, sent_at, reply.outcomes, now)
+            if reply.refused:
+                answered = self._refused(keys, reply.outcomes, now)
+            else:
+                answered = self._settled(keys, sent_at, reply.outcomes, digests, now)
             if self._shared is not None:
                 self.cache.share([key for key in keys if reply.outcomes[key].error is None])
                 self._shared.release(keys)
@@ -368,7 +371,9 @@ class RequestQueue:
             if not flight.future.done():
                 flight.future.set_result(row)
 
-    def _settled(self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes, now: float) -> Answers:
+    def _settled(
+        self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes, digests: dict[Hashable, int], now: float
+    ) -> Answers:
         """Store the rows of a reply and note its errors; return what readers get."""
         answered: Answers = []
         whole = len(keys) > 1 and all(outcomes[key].error is not None for key in keys)
@@ -383,7 +388,7 @@ class RequestQueue:
                 row = self._failed(key, copy.error, now, alone=len(keys) == 1)
             else:
                 self._backoff.answered([_id(key)])
-                entry = self.cache.store(key, copy, sent_at)
+                entry = self.cache.store(key, copy, sent_at, digests[key])
                 if flight is not None and flight.invalidated:
                     self.cache.doubt(key)
                 elif flight is not None and flight.hinted_at is not None:
@@ -394,7 +399,7 @@ class RequestQueue:
         self._halve(again, keys)
         return answered
 
-    def _refused(self, keys: Sequence[Hashable], sent_at: float, outcomes: Outcomes, now: float) -> Answers:
+    def _refused(self, keys: Sequence[Hashable], outcomes: Outcomes, now: float) -> Answers:
         """Put missing keys back, whose readers wait on; readers of the others get their old rows."""
         answered: Answers = []
         for key in reversed(keys):

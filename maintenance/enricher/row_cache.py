@@ -51,8 +51,11 @@ class RowCache:
         """Return the probability that a row is still right."""
         return self.rates.of_row(entry).probability(now - entry.doubt_from)
 
-    def store(self, key: Hashable, copy: Copy, at: float) -> Entry:
-        """Put a fresh row in the place of the old one, and learn from the difference."""
+    def store(self, key: Hashable, copy: Copy, at: float, digest: int) -> Entry:
+        """Put a fresh row in the place of the old one, and learn from the difference.
+
+        `digest` is the row's fingerprint, which takes long for an enormous row: it is taken before the lock is.
+        """
         entry = self.entries.get(key)
         modified = float(copy.modified) if copy.modified != UNKNOWN else None
         if entry is None:
@@ -60,7 +63,7 @@ class RowCache:
             if modified is not None:
                 self.rates.learn_date(entry, math.inf, at - modified)  # the row was right all that time
         else:
-            changed = entry.fingerprint != fingerprint(copy.value)
+            changed = entry.fingerprint != digest
             age = at - entry.fetched
             self._learn(entry, changed)
             if modified is not None and modified <= at:
@@ -70,7 +73,7 @@ class RowCache:
             self.counters.refreshed += 1
             self.counters.changed += changed
         entry.value = copy.value
-        entry.fingerprint = fingerprint(copy.value)
+        entry.fingerprint = digest
         entry.fetched = entry.doubt_from = at
         if copy.expires != UNKNOWN and copy.expires > at:
             entry.doubt_from = float(copy.expires)
