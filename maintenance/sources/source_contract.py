@@ -11,15 +11,8 @@ from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.learned import Learned
-from freshkeeper.maintenance.fetching.endpoint import (
-    Copy,
-    Delivery,
-    Key,
-    Order,
-    Price,
-)
-from freshkeeper.maintenance.fetching.fetch_jobs import run_until_complete
-from freshkeeper.maintenance.fetching.fetcher import Fetcher
+from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order, Price
+from freshkeeper.maintenance.fetching.fetcher import Fetcher, deliver
 from freshkeeper.maintenance.fetching.function_source import SourceLike, fetcher_of
 from freshkeeper.policies.registry import make
 
@@ -36,7 +29,7 @@ def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
     >>> check_source(InMemory({"jazz": ["ann"]}, {"ann": 10}), ["jazz"])[0]
     'it has a price, and room to be asked'
     """
-    asked = fetcher_of(source)
+    fetcher = fetcher_of(source)
     checks: tuple[tuple[str, Callable[[Fetcher, Sequence[Key]], None]], ...] = (
         ("it has a price, and room to be asked", _price),
         ("every lookup key that was named has entries, each with a value", _expands),
@@ -48,18 +41,14 @@ def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
     )
     for name, check in checks:
         try:
-            check(asked, list(keys))
+            check(fetcher, list(keys))
         except EndpointError as error:
-            raise EndpointError(f"{type(asked).__name__} does not keep the contract ({name}): {error}") from error
+            raise EndpointError(f"{type(fetcher).__name__} does not keep the contract ({name}): {error}") from error
     return [name for name, _ in checks]
 
 
-def _ordered(source: Fetcher, order: Order) -> Delivery:
-    return run_until_complete(source.carry_out(order))
-
-
 def _entries(source: Fetcher, keys: Sequence[Key]) -> dict[Key, Copy]:
-    expanded = _ordered(source, Order(NOW, [], keys)).expanded
+    expanded = deliver(source, Order(NOW, [], keys)).expanded
     for key, one in zip(keys, expanded, strict=True):
         if one.error is not None:
             raise EndpointError(f"{key!r}: {one.error}")
@@ -85,9 +74,9 @@ def _expands(source: Fetcher, keys: Sequence[Key]) -> None:
 
 def _fetches(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
-    together = _ordered(source, Order(NOW + 1, entries)).copies
+    together = deliver(source, Order(NOW + 1, entries)).copies
     for entry, copy in zip(entries, together, strict=True):
-        (alone,) = _ordered(source, Order(NOW + 2, [entry])).copies
+        (alone,) = deliver(source, Order(NOW + 2, [entry])).copies
         if copy.error is not None or alone.error is not None:
             raise EndpointError(f"{entry!r}: {copy.error or alone.error}")
         if copy.value != alone.value:
@@ -96,7 +85,7 @@ def _fetches(source: Fetcher, keys: Sequence[Key]) -> None:
 
 def _unknown_key(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
-    delivery = _ordered(source, Order(NOW + 3, [*entries, MISSING_KEY]))
+    delivery = deliver(source, Order(NOW + 3, [*entries, MISSING_KEY]))
     for entry, copy in zip(entries, delivery.copies, strict=False):
         if copy.error is not None:
             raise EndpointError(f"{entry!r} beside a key that nobody has: {copy.error}")
@@ -108,7 +97,7 @@ def _unknown_key(source: Fetcher, keys: Sequence[Key]) -> None:
 
 def _spends(source: Fetcher, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
-    delivery = _ordered(source, Order(NOW + 4, entries))
+    delivery = deliver(source, Order(NOW + 4, entries))
     least, most = source.price.of(len(entries)), source.price.paid(len(entries), len(entries))
     if not least - 1e-9 <= delivery.spent <= most + 1e-9:
         raise EndpointError(
@@ -120,7 +109,7 @@ def _spends(source: Fetcher, keys: Sequence[Key]) -> None:
 def _allowance(source: Fetcher, keys: Sequence[Key]) -> None:
     if source.price.of(1) > 0:
         entries = list(_entries(source, keys))
-        delivery = _ordered(source, Order(NOW + 5, entries, keys, allowance=0.0))
+        delivery = deliver(source, Order(NOW + 5, entries, keys, allowance=0.0))
         if delivery.spent or delivery.requests:
             raise EndpointError(f"it spent {delivery.spent:g} in {delivery.requests} requests of an allowance of 0")
 

@@ -280,7 +280,10 @@ def ended_annotations(quads: Iterable[Quad], style: AnnotationStyle, at: int) ->
         return {}
     every = list(quads)
     spans, _ = _spans(every)
-    over = {mark for mark, intervals in spans.items() if max(until for _, until in intervals) <= at}
+    over = set()
+    for mark, intervals in spans.items():
+        if all(until <= at for _, until in intervals):
+            over.add(mark)
     over |= {quad.object for quad in every if quad.predicate == INTERVAL and quad.subject in over}
     found: dict[PatternTerm, list[Quad]] = {}
     for quad in every:
