@@ -13,8 +13,10 @@ from typing import Protocol
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.times import DISTANT_PAST
 from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import columns_of
+from freshkeeper.maintenance.engine.columns.window_slots import WindowMove
 from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream, Result
-from freshkeeper.maintenance.engine.windows import NO_MOVE, WindowMove, WindowState
+from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
 from freshkeeper.maintenance.query.model import Query, Report, WindowKind
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import check_free_graphs
@@ -145,8 +147,10 @@ class ContinuousQuery:
     """receives every move of a window"""
     refresh_graphs: Callable[[], None] = field(default=lambda: None)
     """called before every evaluation, to take over static graphs that have changed"""
-    dictionary: Dictionary | None = None
-    """the dictionary of the query's ids; None if it is evaluated over terms"""
+    dictionary: Dictionary = field(kw_only=True)
+    """the dictionary of the ids of its windows"""
+    is_native: bool = True
+    """False if the snapshot evaluator answers it"""
 
     def __post_init__(self) -> None:
         self._clock = EvaluationClock(self.query, self.contents, self.start)
@@ -168,6 +172,7 @@ class ContinuousQuery:
 
     def receive(self, stream: str, batch: TimedElements) -> None:
         """Append a batch of elements, in time order, to the windows over a stream."""
+        batch = columns_of(batch, self.dictionary)
         for content in self._by_stream.get(stream, ()):
             content.receive(batch)
 
@@ -256,10 +261,10 @@ class ContinuousQuery:
         move = content.move(now)
         self.follow(content, move)
         # With COMPUTED EVERY, a count window may have completed several steps since the last evaluation.
-        if self.query.times.every is None:
+        if self.query.times.every is None or content.window.kind is not WindowKind.ELEMENTS:
             return move
         further = content.move(now)
-        while further is not NO_MOVE and further.changed:
+        while further.changed:
             self.follow(content, further)
             move = further
             further = content.move(now)
@@ -275,7 +280,7 @@ class ContinuousQuery:
             variables=source.variables,
             answers=streamed.items,
             freshness=streamed.freshness,
-            windows={content.window.name: content.bounds() for content in self.contents},
+            windows={w.name: content.bounds() for w, content in zip(self.query.windows, self.contents, strict=True)},
             query=self.name,
             errors=source.errors,
         )

@@ -9,14 +9,12 @@ from pyoxigraph import Quad, Triple
 from freshkeeper.maintenance.base.errors import ConfigError, InputLostError, nearest
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
-from freshkeeper.maintenance.engine.columns.element_columns import as_columns
+from freshkeeper.maintenance.engine.columns.element_columns import Columns, as_columns, columns_of
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.stored_literals import normalised_batch
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob, fetch_all
 from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.inputs import Inputs
-from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 T = TypeVar("T")
 
@@ -136,10 +134,12 @@ class Engine:
     def _deliver(self, name: str, batch: TimedElements) -> None:
         if not len(batch):
             return
-        batch = normalised_batch(batch)
+        columns: dict[Dictionary, Columns] = {}
         for query in self.queries:
             if name in query.streams:
-                query.receive(name, batch)
+                if query.dictionary not in columns:
+                    columns[query.dictionary] = columns_of(batch, query.dictionary)
+                query.receive(name, columns[query.dictionary])
 
     def _begin(self, query: ContinuousQuery, watermark: int) -> None:
         """Start a query's clock with the earliest element of its streams, once the watermark has passed it."""
@@ -200,13 +200,8 @@ class Engine:
             return None
 
     def _choose_formats(self) -> None:
-        """Read each stream in the form that its queries use: as columns of ids, or into the graph of one window."""
+        """Read each stream as columns of ids."""
         for one in self.inputs:
-            # With a single window over a stream its quads can be parsed into the window's graph, which saves a copy
-            # later.
-            wanting = [c for query in self.queries for c in query.contents if c.window.stream == one.name]
-            if len(wanting) == 1 and isinstance(one.stream, TimedLines):
-                one.stream.graph = wanting[0].graph
             # Elements have ids of one dictionary only; queries with another dictionary convert the batch.
             for dictionary in self._dictionaries(one.name)[:1]:
                 one.read_from(as_columns(one.stream, dictionary))
@@ -214,7 +209,7 @@ class Engine:
     def _dictionaries(self, stream: str | None = None) -> list[Dictionary]:
         """Return the dictionaries of the queries, or of the queries over one stream, each once."""
         queries = [query for query in self.queries if stream is None or stream in query.streams]
-        return list(dict.fromkeys(query.dictionary for query in queries if query.dictionary is not None))
+        return list(dict.fromkeys(query.dictionary for query in queries))
 
     def _check_streams(self) -> None:
         known = [one.name for one in self.inputs]

@@ -7,18 +7,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.columns.window_slots import WindowMove
 from freshkeeper.maintenance.engine.construct import ConstructTemplate, solutions_text
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, QueryResult, Snapshot, Table, Term
 from freshkeeper.maintenance.engine.r2s import Answer, AnswerBag, Freshness
-from freshkeeper.maintenance.engine.stored_literals import stored_quads, stored_term
-from freshkeeper.maintenance.engine.windows import WindowMove, WindowState
+from freshkeeper.maintenance.engine.stored_literals import stored_quads
+from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.function_calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
 from freshkeeper.maintenance.query.model import Form, Operator, Query
@@ -30,22 +31,12 @@ def query_functions(contents: Sequence[WindowState], now: int) -> Mapping[str, F
     """Return the functions by IRI, for these windows at the evaluation time `now`."""
 
     def timestamp(s: Term, p: Term, o: Term, window: Term | None = None) -> Literal | None:
-        searched = [c for c in contents if window is None or c.graph == window]
-        found = [at for c in searched if (at := latest_time(c, s, p, o)) is not None]
-        return Literal(max(found)) if found else None
+        searched = [c.quads for c in contents if window is None or c.quads.graph == window]
+        times = [quads.latest_time(s, p, o) for quads in searched]
+        latest = max((at for at in times if at is not None), default=None)
+        return None if latest is None else Literal(latest)
 
     return {TIMESTAMP: timestamp, CSPARQL_TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
-
-
-def latest_time(content: WindowState, s: Term | None, p: Term | None, o: Term | None) -> int | None:
-    """Return the latest arrival time of a triple, or None if the window does not hold it."""
-    if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
-        return None
-    at = content.store.time_of(Quad(s, p, o, content.graph))
-    if at is not None:
-        return at
-    # The query may write a literal in another lexical form than the store ("01" and "1").
-    return content.store.time_of(Quad(s, p, stored_term(o), content.graph))
 
 
 Graphs = Mapping[str, Iterable[Quad]]
@@ -137,7 +128,7 @@ class WindowDataset:
 
     def apply(self, content: WindowState, move: WindowMove) -> None:
         """Apply the move of a window."""
-        removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
+        removed, added = content.quads.follow(move)
         self._apply(removed, added, not content.window.is_named)
 
     def refresh(self) -> None:

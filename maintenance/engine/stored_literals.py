@@ -1,6 +1,6 @@
 """Normalises literals as pyoxigraph's store does: it keeps many by value, so "01" and "1" are one integer.
 
-A window must treat two spellings as one triple wherever the store does, so elements are normalised on arrival.
+A window must treat two spellings as one triple wherever the store does, so they have one id.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,6 @@ from functools import lru_cache
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store, Triple
 
 from freshkeeper.maintenance.engine.evaluator import Term
-from freshkeeper.maintenance.streams.batch import Batch, TimedElements
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 SINGLE_SPELLING = {
@@ -20,16 +19,6 @@ SINGLE_SPELLING = {
 """Datatypes with a single spelling per value."""
 ONE_BY_ONE_UP_TO = 5
 """Literals up to which a store of one term each is faster than a query over all."""
-
-
-def normalised_batch(batch: TimedElements) -> TimedElements:
-    """Return a batch as the store would write it; columns are normalised already."""
-    if not isinstance(batch, Batch):
-        return batch
-    quads = stored_quads(batch.quads)
-    if quads is batch.quads:
-        return batch
-    return Batch(batch.times, quads, batch.graph)
 
 
 def stored_quads(quads: Sequence[Quad]) -> Sequence[Quad]:

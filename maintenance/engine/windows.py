@@ -6,130 +6,56 @@ keeps its content in between; one without a step is up to date at every evaluati
 """
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+import numpy as np
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
-from freshkeeper.maintenance.query.model import StreamWindow, WindowKind
-from freshkeeper.maintenance.streams.batch import TimedElements, as_batch, in_graph
-
-
-@dataclass(frozen=True, eq=False)
-class WindowMove:
-    """The changes of one move of a window: triples as quads, or as the slots that store them."""
-
-    added: Sequence[Quad] | Ints = ()
-    removed: Sequence[Quad] | Ints = ()
-    closed: bool = False
-    """the window closed exactly at this evaluation time"""
-
-    @property
-    def changed(self) -> bool:
-        """True if the window's content differs from before."""
-        return bool(len(self.added) or len(self.removed))
-
-
-NO_MOVE = WindowMove()
-
-
-class WindowStore(Protocol):
-    """Triples with their latest arrival time, in order of arrival."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def oldest(self) -> int | None:
-        """The time of the oldest arrival in the window."""
-        ...
-
-    def time_of(self, quad: Quad) -> int | None:
-        """Return the latest arrival time of a triple, or None if it is not in the window."""
-        ...
-
-    def add(self, elements: TimedElements) -> None:
-        """Add elements; a triple that is in the window already gets the new time."""
-        ...
-
-    def remove_before(self, before: int) -> None:
-        """Remove triples whose latest arrival is before a time."""
-        ...
-
-    def keep_last(self, most: int) -> None:
-        """Keep only the last `most` arrivals; a triple leaves with its last arrival."""
-        ...
-
-    def take_move(self, closed: bool) -> WindowMove:
-        """Return what came and went since the last call; a triple that left and came back counts as neither."""
-        ...
+from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
+from freshkeeper.maintenance.engine.columns.element_columns import Columns
+from freshkeeper.maintenance.engine.columns.window_slots import NO_MOVE, ColumnWindowStore, WindowMove
+from freshkeeper.maintenance.engine.evaluator import Term
+from freshkeeper.maintenance.engine.stored_literals import stored_term
+from freshkeeper.maintenance.query.model import Query, StreamWindow, WindowKind
 
 
 @dataclass(eq=False)
-class QuadWindowStore:
-    """A window's triples as quads of the window's graph."""
+class WindowQuads:
+    """The triples of a window as quads of its graph, kept up to date by difference."""
 
+    store: ColumnWindowStore
     graph: NamedNode | DefaultGraph
-    kind: WindowKind = WindowKind.TIME
-    """over ELEMENTS a triple leaves with its last arrival, not by its latest time; from ALL nothing leaves"""
-    latest: dict[Quad, int] = field(default_factory=dict)
-    """the latest arrival time of every triple"""
-    _arrivals: deque[tuple[int, Quad]] = field(default_factory=deque)
-    _copies: dict[Quad, int] = field(default_factory=dict)
-    _added: list[Quad] = field(default_factory=list)
-    _removed: list[Quad] = field(default_factory=list)
+    """the graph of the dataset that has the triples: the default graph if the window is merged"""
+    _quads: dict[int, Quad] = field(default_factory=dict)
+    _slots: dict[Quad, int] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.latest)
+    def follow(self, move: WindowMove) -> tuple[list[Quad], list[Quad]]:
+        """Take in a move; return the quads that left and those that came."""
+        removed = [self._quads.pop(slot) for slot in move.removed.tolist()]
+        for quad in removed:
+            del self._slots[quad]
+        dictionary, slots = self.store.dictionary, move.added.tolist()
+        with dictionary.lock:
+            parts = [dictionary.terms(self.store.terms[n, move.added]) for n in range(3)]
+        added = [Quad(s, p, o, self.graph) for s, p, o in zip(*parts, strict=True)]
+        self._quads.update(zip(slots, added, strict=True))
+        self._slots.update(zip(added, slots, strict=True))
+        return removed, added
 
-    @property
-    def oldest(self) -> int | None:
-        return self._arrivals[0][0] if self._arrivals else None
-
-    def time_of(self, quad: Quad) -> int | None:
-        return self.latest.get(quad)
-
-    def add(self, elements: TimedElements) -> None:
-        batch = as_batch(elements)
-        latest, quads = self.latest, batch.quads if batch.graph == self.graph else in_graph(batch.quads, self.graph)
-        self._added += [quad for quad in quads if quad not in latest]
-        latest.update(zip(quads, batch.times, strict=True))
-        # Nothing leaves a window over ALL, so it needs its first arrival only, for `oldest`.
-        if self.kind is not WindowKind.ALL or not self._arrivals:
-            self._arrivals.extend(zip(batch.times, quads, strict=True))
-        if self.kind is WindowKind.ELEMENTS:
-            for quad in quads:
-                self._copies[quad] = self._copies.get(quad, 0) + 1
-
-    def remove_before(self, before: int) -> None:
-        arrivals, latest = self._arrivals, self.latest
-        while arrivals and arrivals[0][0] < before:
-            time, quad = arrivals.popleft()
-            if latest.get(quad) == time:
-                del latest[quad]
-                self._removed.append(quad)
-
-    def keep_last(self, most: int) -> None:
-        while len(self._arrivals) > most:
-            _, quad = self._arrivals.popleft()
-            self._copies[quad] -= 1
-            if not self._copies[quad]:
-                del self._copies[quad], self.latest[quad]
-                self._removed.append(quad)
-
-    def take_move(self, closed: bool) -> WindowMove:
-        added, removed, self._added, self._removed = self._added, self._removed, [], []
-        added = list(dict.fromkeys(added))  # one batch may contain a triple twice
-        if added and removed:
-            both = set(added) & set(removed)
-            added, removed = ([quad for quad in each if quad not in both] for each in (added, removed))
-        return WindowMove(added, removed, closed)
+    def latest_time(self, s: Term | None, p: Term | None, o: Term | None) -> int | None:
+        """Return the latest arrival time of a triple, or None if the window does not hold it."""
+        if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
+            return None
+        slot = self._slots.get(Quad(s, p, o, self.graph))
+        if slot is None:
+            # The query may write a literal in another lexical form than the store ("01" and "1").
+            slot = self._slots.get(Quad(s, p, stored_term(o), self.graph))
+        return None if slot is None else int(self.store.latest[slot])
 
 
 @dataclass(eq=False)
@@ -139,20 +65,22 @@ class WindowState(ABC):
     window: StreamWindow
     start: int
     """t0 in milliseconds"""
-    store: WindowStore
-    """the triples, in the window's graph"""
+    store: ColumnWindowStore
     last_move: int = DISTANT_PAST
     """the time of the last move"""
-    _pending: deque[TimedElements] = field(default_factory=deque)
+    _pending: deque[Columns] = field(default_factory=deque)
+    _received: Columns | None = None
 
-    @property
-    def graph(self) -> NamedNode | DefaultGraph:
-        """The graph of the dataset that has the window's triples."""
-        return graph_of(self.window)
+    @cached_property
+    def quads(self) -> WindowQuads:
+        """The content as quads, for a snapshot."""
+        return WindowQuads(self.store, NamedNode(self.window.name) if self.window.is_named else DefaultGraph())
 
-    def receive(self, elements: TimedElements) -> None:
-        """Queue elements, in time order, for the next move."""
-        self._pending.append(elements)
+    def receive(self, elements: Columns) -> None:
+        """Queue elements, in time order, for the next move; each query of a shared window passes them on."""
+        if elements is not self._received:
+            self._received = elements
+            self._pending.append(elements)
 
     def discard(self) -> None:
         """Drop the queued elements."""
@@ -193,16 +121,11 @@ class WindowState(ABC):
         """Move queued elements with oldest <= time < until into the window; drop older ones."""
         while self._pending and self._pending[0].times[0] < until:
             batch = self._pending.popleft()
-            cut, begin = bisect_left(batch.times, until), bisect_left(batch.times, oldest)
+            begin, cut = np.searchsorted(batch.times, [oldest, until]).tolist()
             if cut < len(batch):
                 self._pending.appendleft(batch.part(cut, len(batch)))
             if begin < cut:
                 self.store.add(batch.part(begin, cut))
-
-
-def graph_of(window: StreamWindow) -> NamedNode | DefaultGraph:
-    """Return the graph of a window's triples: the default graph if the window is merged."""
-    return NamedNode(window.name) if window.is_named else DefaultGraph()
 
 
 class TimeWindow(WindowState):
@@ -210,6 +133,12 @@ class TimeWindow(WindowState):
 
     NOW is a window with a range of 1 ms.
     """
+
+    shared: bool = False
+    """several queries, each evaluated once per instant, ask for every move"""
+    _moved_at: int = DISTANT_PAST
+    """the time of the evaluation that moved it last"""
+    _last: WindowMove = NO_MOVE
 
     @cached_property
     def _later(self) -> int:
@@ -230,7 +159,7 @@ class TimeWindow(WindowState):
             return None if waiting is None else waiting + self._later
         return self.last_move + self.window.step if self.last_move != DISTANT_PAST else None
 
-    def reached(self, now: int) -> int | None:
+    def _reached(self, now: int) -> int | None:
         """Return the window's last own instant at or before `now`, or None if it has moved there already."""
         if self.window.step is None:
             return now
@@ -239,14 +168,19 @@ class TimeWindow(WindowState):
         return self.start + (now - self.start) // self.window.step * self.window.step
 
     def move(self, now: int) -> WindowMove:
-        if (to := self.reached(now)) is None:
+        if self.shared and now == self._moved_at:
+            return self._last
+        to = self._reached(now)
+        if to is None:
             return NO_MOVE
         until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
         self.store.remove_before(oldest)
         self._take_queued(until, oldest)
         self.last_move = to
-        return self.store.take_move(self.window.step is not None and to == now)
+        self._moved_at = now
+        self._last = self.store.take_move(self.window.step is not None and to == now)
+        return self._last
 
     def bounds(self) -> tuple[int, int]:
         end = self.last_move - self.window.lag
@@ -301,14 +235,61 @@ class CountWindow(WindowState):
         return (self.last_move if oldest is None else oldest), self.last_move
 
 
-def window_state(window: StreamWindow, start: int, held: WindowStore | None = None) -> WindowState:
-    """Create the state of a window by its kind; triples are stored as quads unless another store is given."""
-    t0 = start if window.t0 is None else window.t0
-    triples = held
-    if triples is None:
-        triples = QuadWindowStore(graph_of(window), window.kind)
+Key = tuple[StreamWindow, int, frozenset[str], int]
+"""The window without its name, t0, the streams that determine when its query begins, and its rank among equals."""
+
+
+@dataclass(eq=False)
+class SharedWindows:
+    """The windows that several queries may still share, because no element has entered yet.
+
+    Queries that are always evaluated together move a shared window together: the first to be evaluated moves it, and
+    the others see the same move. Only windows of queries without SERVICE that start with the same element are shared,
+    if all of them are time windows with a step, so that a query is evaluated once per instant. A query that is
+    registered later starts with empty windows of its own.
+    """
+
+    _shared: dict[Key, TimeWindow] = field(default_factory=dict)
+
+    def windows(self, query: Query, start: int, dictionary: Dictionary) -> Sequence[WindowState]:
+        """Return the windows of a query, shared with other queries if possible."""
+        stepping = all(window.kind is WindowKind.TIME and window.step is not None for window in query.windows)
+        if query.times.every is not None or not stepping:
+            return windows_of(query, start, dictionary)
+        streams = frozenset(window.stream for window in query.windows)
+        found: list[WindowState] = []
+        ranks = Counter[StreamWindow]()
+        for window in query.windows:
+            plain = replace(window, name="", is_named=True)
+            key = plain, start, streams, ranks[plain]
+            ranks[plain] += 1
+            if key not in self._shared:
+                state = window_state(window, start, dictionary)
+                assert isinstance(state, TimeWindow)
+                state.shared = True
+                self._shared[key] = state
+            found.append(self._shared[key])
+        return found
+
+    def close(self) -> None:
+        """Stop sharing: elements have arrived, so queries that start now need windows of their own."""
+        self._shared.clear()
+
+
+def windows_of(
+    query: Query, start: int, dictionary: Dictionary, shared: SharedWindows | None = None
+) -> Sequence[WindowState]:
+    """Return the windows of a query, with ids of a dictionary."""
+    if shared is not None:
+        return shared.windows(query, start, dictionary)
+    return [window_state(window, start, dictionary) for window in query.windows]
+
+
+def window_state(window: StreamWindow, start: int, dictionary: Dictionary) -> WindowState:
+    """Create the state of a window by its kind."""
+    t0, store = start if window.t0 is None else window.t0, ColumnWindowStore(dictionary, window.kind)
     if window.kind is WindowKind.ELEMENTS:
-        return CountWindow(window, t0, triples)
+        return CountWindow(window, t0, store)
     if window.kind is WindowKind.ALL:
-        return UnboundedWindow(window, t0, triples)
-    return TimeWindow(window, t0, triples)
+        return UnboundedWindow(window, t0, store)
+    return TimeWindow(window, t0, store)

@@ -16,7 +16,6 @@ from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
 from freshkeeper.maintenance.engine.native.native_plan import plan_of
 from freshkeeper.maintenance.engine.native.native_query import native_query, query_of_answers
 from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind, NotNativeError
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
 from freshkeeper.maintenance.engine.native.templates import template_query
 from freshkeeper.maintenance.engine.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.engine.service_join.from_view import CachedService
@@ -33,7 +32,7 @@ from freshkeeper.maintenance.engine.service_join.service_changes import ServiceC
 from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
 from freshkeeper.maintenance.engine.snapshot import Graphs, LocalQuery, WindowDataset
-from freshkeeper.maintenance.engine.windows import window_state
+from freshkeeper.maintenance.engine.windows import SharedWindows, windows_of
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.sources.sources import Source
 
@@ -176,7 +175,7 @@ class QueryBuilder:
 
     def _plan_snapshot(self, one: RegisteredQuery) -> Factory:
         query = one.query
-        contents = [window_state(window, self.start) for window in query.windows]
+        contents = windows_of(query, self.start, self.dictionary)
         dataset = WindowDataset.create(query, self.graphs, contents, one.definition.limits or self.limits)
         create = partial(
             ContinuousQuery,
@@ -186,6 +185,8 @@ class QueryBuilder:
             name=one.name,
             follow=dataset.apply,
             refresh_graphs=dataset.refresh,
+            dictionary=self.dictionary,
+            is_native=False,
         )
         # A query that also has a native plan gives the same answers in the same order with both evaluators.
         has_plan = self._has_plan(query)
@@ -232,7 +233,7 @@ class QueryBuilder:
         settings = _check_native(query, one.settings, self.views.sources)
         # Windows of a query that waits for its sources must stay as they are meanwhile: nobody shares them.
         windows = None if self._may_wait(query) else self.windows
-        contents = column_windows(query, self.start, self.dictionary, windows)
+        contents = windows_of(query, self.start, self.dictionary, windows)
         services = QueryServices(one, settings, contents, self.start, self.views).planned()
 
         def create() -> ContinuousQuery:

@@ -22,12 +22,12 @@ from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.engine import Engine, Feed
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
 from freshkeeper.maintenance.engine.native.plan_head import EvaluatorKind
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
 from freshkeeper.maintenance.engine.r2s import AnswerBag, Result
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import Observer
 from freshkeeper.maintenance.engine.service_join.query_definition import RegisteredQuery
 from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
 from freshkeeper.maintenance.engine.service_join.shared_views import ViewRegistry
+from freshkeeper.maintenance.engine.windows import SharedWindows
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.runtime.build import UNLIMITED, build_all
 from freshkeeper.maintenance.runtime.stream_places import Progress

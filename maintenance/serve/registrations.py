@@ -29,8 +29,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
 
 
 def evaluator_of(query: ContinuousQuery) -> EvaluatorKind:
-    """Return which evaluator a query runs on: only native plans have a dictionary."""
-    return EvaluatorKind.SNAPSHOT if query.dictionary is None else EvaluatorKind.NATIVE
+    """Return which evaluator a query runs on."""
+    return EvaluatorKind.NATIVE if query.is_native else EvaluatorKind.SNAPSHOT
 
 
 def as_record(one: RegisteredQuery) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimits
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
 from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
 )
+from freshkeeper.maintenance.engine.windows import SharedWindows
 from freshkeeper.maintenance.journal.journal import Retention
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.runtime.query_journal import QueryJournal

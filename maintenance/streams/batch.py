@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import index
 from typing import Protocol, runtime_checkable
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
+from pyoxigraph import DefaultGraph, Quad, Triple
 
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.errors import InputError
@@ -28,11 +28,7 @@ class TimedElements(Protocol):
 
     @property
     def quads(self) -> Sequence[Quad]:
-        """The statements of the elements, in the graph into which their stream puts them."""
-
-    @property
-    def graph(self) -> NamedNode | DefaultGraph:
-        """The graph of all the elements."""
+        """The statements of the elements, in the default graph."""
 
     @property
     def ordered(self) -> bool:
@@ -52,11 +48,10 @@ class TimedElements(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Elements as quads, all in the default graph or in the graph for which they are read."""
+    """Elements as quads, all in the default graph."""
 
     times: Sequence[int]
     quads: Sequence[Quad]
-    graph: NamedNode | DefaultGraph = DEFAULT
 
     def __len__(self) -> int:
         return len(self.times)
@@ -66,22 +61,16 @@ class Batch:
         return all(a <= b for a, b in pairwise(self.times))
 
     def part(self, start: int, stop: int) -> "Batch":
-        return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
+        return Batch(self.times[start:stop], self.quads[start:stop])
 
     def take(self, places: Ints) -> "Batch":
         which = places.tolist()
         times = [self.times[n] for n in which]
         quads = [self.quads[n] for n in which]
-        return Batch(times, quads, self.graph)
+        return Batch(times, quads)
 
     def followed_by(self, later: TimedElements) -> "Batch":
-        return Batch([*self.times, *as_batch(later).times], [*self.quads, *later.quads], later.graph)
-
-
-def as_batch(elements: TimedElements) -> Batch:
-    if isinstance(elements, Batch):
-        return elements
-    return Batch([int(time) for time in elements.times], elements.quads, elements.graph)
+        return Batch([*self.times, *map(int, later.times)], [*self.quads, *later.quads])
 
 
 @runtime_checkable
@@ -128,8 +117,8 @@ def checked(time: int, steps: GapLimit) -> int:
         raise InputError(f"an element is refused: {error}") from None
 
 
-def in_graph(quads: Sequence[Quad], graph: NamedNode | DefaultGraph = DEFAULT) -> Sequence[Quad]:
-    """Return triples with this graph, whatever graph their source names: the content of a window is one graph."""
-    if all(quad.graph_name == graph for quad in quads):
+def without_graphs(quads: Sequence[Quad]) -> Sequence[Quad]:
+    """Return the triples in the default graph, whatever graph their source names: a window's content is one graph."""
+    if all(quad.graph_name == DEFAULT for quad in quads):
         return quads
-    return [Quad(quad.subject, quad.predicate, quad.object, graph) for quad in quads]
+    return [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]

@@ -7,7 +7,6 @@ begin with # are ignored.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -15,11 +14,11 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import Quad, RdfFormat, parse
 
 from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.nesting import MAX_DEPTH, TOO_DEEP, depth_of_triples
-from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
+from freshkeeper.maintenance.streams.batch import Batch, without_graphs
 from freshkeeper.maintenance.streams.blank_nodes import BlankNodes, in_scope
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.read_errors import ReadErrors, StreamError
@@ -37,8 +36,6 @@ class TimedLines:
     open: Callable[[], BinaryIO | FileIO]
     read_errors: ReadErrors = field(default_factory=ReadErrors)
     steps: GapLimit = field(default_factory=GapLimit)
-    graph: NamedNode | DefaultGraph = DEFAULT
-    """the graph into which elements are read: that of the only window which needs them"""
     scope: str | None = None
     """the prefix of its blank nodes; None: made of its name"""
 
@@ -105,31 +102,17 @@ class TimedLines:
             return self._read_by_line(text, line)
         try:
             times = [int(row[0]) for row in rows]
-            quads = self._parse([row[2] for row in rows])
+            quads = without_graphs(list(parse(b"\n".join([row[2] for row in rows]), format=RdfFormat.N_QUADS)))
         except (ValueError, SyntaxError):
             return self._read_by_line(text, line)
         # fewer statements than lines: a comment or an empty line; more: a line with two
         if len(quads) != len(times) or not self.steps.take(times):
             return self._read_by_line(text, line)
-        return Batch(times, self._scoped(quads, text), self.graph)
+        return Batch(times, self._scoped(quads, text))
 
     def _scoped(self, quads: Sequence[Quad], text: bytes) -> Sequence[Quad]:
         """Return the quads of a text with the stream's own blank nodes; most texts have none."""
         return in_scope(quads, self.scope or "") if b"_:" in text else quads
-
-    def _parse(self, statements: list[bytes]) -> Sequence[Quad]:
-        """Return the statements in the graph.
-
-        The graph is written into the text if that is simple, which is faster than replacing it in quads.
-        """
-        if self.graph != DEFAULT and all(statement.endswith(b" .") for statement in statements):
-            end = f" {self.graph} .\n".encode()
-            with suppress(SyntaxError):  # a statement names a graph of its own
-                text = end.join(statement[:-2] for statement in statements) + end
-                quads = list(parse(text, format=RdfFormat.N_QUADS))
-                if all(quad.graph_name == self.graph for quad in quads):  # else the graph stands for a missing object
-                    return quads
-        return in_graph(list(parse(b"\n".join(statements), format=RdfFormat.N_QUADS)), self.graph)
 
     def _read_by_line(self, text: bytes, line: int) -> Batch:
         """Return the elements of some lines, parsed line by line to find what is wrong."""
@@ -146,7 +129,7 @@ class TimedLines:
                 continue
             times.append(time)
             quads.append(quad)
-        return Batch(times, self._scoped(in_graph(quads, self.graph), text), self.graph)
+        return Batch(times, self._scoped(without_graphs(quads), text))
 
 
 def readable(text: bytes, steps: GapLimit, unreadable: Callable[[str], None]) -> bytes:

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.columns.element_columns import Columns, columns_of
 from freshkeeper.maintenance.engine.continuous_query import BatchedQuery
 from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
-from freshkeeper.maintenance.engine.windows import window_state
+from freshkeeper.maintenance.engine.windows import windows_of
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.streams.batch import TimedElements
 
@@ -72,7 +72,7 @@ def matched_queries(
     """Create the automaton for queries that `PatternSet` accepts."""
     name, first = next(iter(queries.items()))
     patterns = PatternSet.of(queries, dictionary, MAX_SOLUTIONS)
-    contents = [window_state(window, start) for window in first.windows]
+    contents = windows_of(first, start, dictionary)
     return MatchedQueries(
         first, contents, None, start=start, name=name, dictionary=dictionary, patterns=patterns, fail=fail
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, serialize
+from pyoxigraph import Quad, RdfFormat, serialize
 
 from freshkeeper.maintenance.base.arrays import Bools, Bytes, Ints, Kinds, Words
 from freshkeeper.maintenance.engine.columns import token_scan
@@ -23,7 +23,7 @@ from freshkeeper.maintenance.engine.columns.token_scan import (
     UNDERSCORE,
     words_of,
 )
-from freshkeeper.maintenance.streams.batch import DEFAULT, Stream, TimedElements
+from freshkeeper.maintenance.streams.batch import Stream, TimedElements
 from freshkeeper.maintenance.streams.opening import Directory
 from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
@@ -41,7 +41,6 @@ class Columns:
     p: Ints
     o: Ints
     dictionary: Dictionary
-    graph: NamedNode | DefaultGraph = DEFAULT
 
     def __post_init__(self) -> None:
         """Let the dictionary keep the ids of these elements."""
@@ -66,21 +65,21 @@ class Columns:
         """The elements as quads."""
         with self.dictionary.lock:
             parts: list[list[Any]] = [self.dictionary.terms(ids) for ids in (self.s, self.p, self.o)]
-        return [Quad(s, p, o, self.graph) for s, p, o in zip(*parts, strict=True)]
+        return [Quad(s, p, o) for s, p, o in zip(*parts, strict=True)]
 
     def followed_by(self, later: TimedElements) -> "Columns":
         return Columns.joined([self, columns_of(later, self.dictionary)])
 
     @classmethod
     def joined(cls, parts: Sequence["Columns"]) -> "Columns":
-        """Concatenate columns; dictionary and graph are those of the last part."""
+        """Concatenate columns of one dictionary."""
         columns = zip(*((part.times, part.s, part.p, part.o) for part in parts), strict=True)
         times, s, p, o = map(np.concatenate, columns)
-        return cls(times, s, p=p, o=o, dictionary=parts[-1].dictionary, graph=parts[-1].graph)
+        return cls(times, s, p=p, o=o, dictionary=parts[-1].dictionary)
 
     def _map_columns(self, change: Callable[[Ints], Ints]) -> "Columns":
         columns = (change(self.times), change(self.s), change(self.p), change(self.o))
-        return Columns(*columns, self.dictionary, self.graph)
+        return Columns(*columns, self.dictionary)
 
     def mark(self, live: Bools) -> None:
         """Set live[id] for the ids of the elements."""
@@ -104,7 +103,7 @@ def columns_of(batch: TimedElements, dictionary: Dictionary) -> Columns:
         if others.size:
             ids[:, others] = _encoded_terms([batch.quads[n] for n in others.tolist()], dictionary)
         s, p, o = ids
-        return Columns(np.asarray(batch.times, np.int64), s, p=p, o=o, dictionary=dictionary, graph=batch.graph)
+        return Columns(np.asarray(batch.times, np.int64), s, p=p, o=o, dictionary=dictionary)
 
 
 def _encoded_terms(quads: Sequence[Quad], dictionary: Dictionary) -> Ints:
@@ -165,15 +164,6 @@ class ColumnLines:
     lines: TimedLines
     dictionary: Dictionary
 
-    @property
-    def graph(self) -> NamedNode | DefaultGraph:
-        """The graph that elements are read into."""
-        return self.lines.graph
-
-    @graph.setter
-    def graph(self, graph: NamedNode | DefaultGraph) -> None:
-        self.lines.graph = graph
-
     def batches(self) -> Iterator[Columns]:
         """Yield the elements that each chunk of bytes completes."""
         for text, line in self.lines.chunks():
@@ -200,7 +190,7 @@ class ColumnLines:
         times = scanned.times[lines]
         if times.size and self.lines.steps.take(times):
             s, p, o = ids[:, lines]
-            return Columns(times, s, p=p, o=o, dictionary=self.dictionary, graph=self.graph)
+            return Columns(times, s, p=p, o=o, dictionary=self.dictionary)
         # Parse what the scanner left, and timestamps that the checks of `steps` reject: the parser reports both with
         # their place.
         begin = int(scanned.ends[first - 1]) + 1 if first else 0

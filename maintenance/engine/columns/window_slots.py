@@ -11,17 +11,14 @@ from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
-from pyoxigraph import Quad
 
 from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ints, grown
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.columns import slot_kernels
 from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
-from freshkeeper.maintenance.engine.columns.element_columns import Columns, columns_of
+from freshkeeper.maintenance.engine.columns.element_columns import Columns
 from freshkeeper.maintenance.engine.columns.group_index import SMALLEST, GroupIndex
-from freshkeeper.maintenance.engine.windows import WindowMove
 from freshkeeper.maintenance.query.model import WindowKind
-from freshkeeper.maintenance.streams.batch import TimedElements
 
 Positions = tuple[int, ...]
 """Positions in a triple: subject (0), predicate (1), object (2)."""
@@ -87,6 +84,24 @@ class TripleSlots(ABC):
         live[self.terms[:, self.slots].ravel()] = True
 
 
+@dataclass(frozen=True, eq=False)
+class WindowMove:
+    """The slots that one move of a window filled and freed."""
+
+    added: Ints
+    removed: Ints
+    closed: bool = False
+    """the window closed exactly at this evaluation time"""
+
+    @property
+    def changed(self) -> bool:
+        """True if the window's content differs from before."""
+        return bool(self.added.size or self.removed.size)
+
+
+NO_MOVE = WindowMove(NO_INTS, NO_INTS)
+
+
 @dataclass(eq=False)
 class ArrivalQueue:
     """A queue of arrival times and slots, first in, first out."""
@@ -124,9 +139,10 @@ class ArrivalQueue:
 
 @dataclass(eq=False)
 class ColumnWindowStore(TripleSlots):
-    """The triples of a window in columns; does what `QuadWindowStore` does with quads."""
+    """The triples of a window, each once, with its latest arrival time."""
 
     kind: WindowKind = WindowKind.TIME
+    """over ELEMENTS a triple leaves with its last arrival, not by its latest time; from ALL nothing leaves"""
     removed: Ints = field(default_factory=lambda: NO_INTS)
     """the slots that the last move freed; their terms remain until the next move"""
     arrived: Ints = field(default_factory=lambda: NO_INTS)
@@ -144,6 +160,7 @@ class ColumnWindowStore(TripleSlots):
 
     @property
     def oldest(self) -> int | None:
+        """The time of the oldest arrival in the window."""
         if len(self._arrivals):
             return int(self._arrivals.times[self._arrivals.first])
         return None
@@ -152,13 +169,8 @@ class ColumnWindowStore(TripleSlots):
     def slots(self) -> Ints:
         return np.flatnonzero(self._copies[: self.width] > 0)
 
-    def time_of(self, quad: Quad) -> int | None:
-        s, p, o = self.dictionary.encode([quad.subject, quad.predicate, quad.object]).tolist()
-        slot = slot_kernels.find(self._table, self.terms, s, p, o)
-        return int(self.latest[slot]) if slot >= 0 else None
-
-    def add(self, elements: TimedElements) -> None:
-        came = columns_of(elements, self.dictionary)
+    def add(self, came: Columns) -> None:
+        """Add elements; a triple that is in the window already gets the new time."""
         self._make_room(len(came))
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)
         new = slot_kernels.enter(
@@ -169,19 +181,23 @@ class ColumnWindowStore(TripleSlots):
         self._size += new
         self._coming.append(added[:new])
         self._arrived.append(slots)
+        # Nothing leaves a window over ALL, so it needs its first arrival only, for `oldest`.
         if self.kind is not WindowKind.ALL or not len(self._arrivals):
             self._arrivals.add(came.times, slots)
 
     def remove_before(self, before: int) -> None:
+        """Remove triples whose latest arrival is before a time."""
         self._before = before
         self._going.append(self._arrivals.take(self._arrivals.before(before)))
 
     def keep_last(self, most: int) -> None:
+        """Keep only the last `most` arrivals; a triple leaves with its last arrival."""
         slots = self._arrivals.take(max(0, len(self._arrivals) - most))
         gone = np.empty(slots.size, np.int64)
         self._going.append(gone[: slot_kernels.drop(slots, self._copies, gone)])
 
     def take_move(self, closed: bool) -> WindowMove:
+        """Return what came and went since the last call; a triple that left and came back counts as neither."""
         going, added = _all(self._going), _all(self._coming)
         if self._before is not None:
             # Decided here, not in leave(): a triple may have arrived again within this move.

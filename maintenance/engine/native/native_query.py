@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.columns.dictionary import Dictionary
 from freshkeeper.maintenance.engine.columns.id_rows import IdRows, bag_difference, first_occurrences, stacked
 from freshkeeper.maintenance.engine.columns.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.engine.columns.static_graphs import StaticGraphs
-from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore, IntervalRows
+from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore, IntervalRows, WindowMove
 from freshkeeper.maintenance.engine.construct import solutions_text
 from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.engine.native.answer_columns import GroupRows, TemplateTriples
@@ -20,12 +20,11 @@ from freshkeeper.maintenance.engine.native.joins import DeltaJoin, PartialSoluti
 from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
 from freshkeeper.maintenance.engine.native.native_plan import NativePlan, WindowPattern
-from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, column_windows
 from freshkeeper.maintenance.engine.native.solutions import SolutionTable
 from freshkeeper.maintenance.engine.native.static_parts import relations
 from freshkeeper.maintenance.engine.r2s import AnswerBag, R2SStream
 from freshkeeper.maintenance.engine.snapshot import Graphs
-from freshkeeper.maintenance.engine.windows import WindowMove, WindowState, window_state
+from freshkeeper.maintenance.engine.windows import SharedWindows, WindowState, windows_of
 from freshkeeper.maintenance.fetching.fetch_jobs import FetchJob
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -60,7 +59,7 @@ class NativeAnswers:
         self._triples: TemplateTriples | None = None
         if head.template:
             self._triples = TemplateTriples(head.template, self._projection, self.dictionary)
-        held = [column_store(content) for content in self.contents]
+        held = [content.store for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
         literals = LiteralIds(self.dictionary)
@@ -82,7 +81,7 @@ class NativeAnswers:
         """Update the solutions after a window has moved."""
         if not move.changed:
             return
-        held = column_store(content)
+        held = content.store
         self._lose(*self.table.drop(held))
         self._gain(self._join.arrived(held))
 
@@ -202,7 +201,7 @@ def native_query(
     counts = plan.head.grouping is None or plan.head.grouping.counts
     if counts and moves_with_elements(query) and not keep_full_result:
         return _moving_query(query, plan, graphs=graphs, start=start, name=name, dictionary=dictionary)
-    contents, static = column_windows(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
+    contents, static = windows_of(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
     answers = NativeAnswers(query, plan, contents, static, dictionary, keep_full_result=keep_full_result)
     return query_of_answers(answers, start, name)
 
@@ -232,14 +231,8 @@ def _moving_query(
         relations=relations(query, plan.statics, static),
     )
     static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
-    contents = [window_state(window, start) for window in query.windows]
+    contents = windows_of(query, start, dictionary)
     return MovingQuery(query, contents, None, start=start, name=name, dictionary=dictionary, moving=moving)
-
-
-def column_store(content: WindowState) -> ColumnWindowStore:
-    """Return the column store of a native query's window."""
-    assert isinstance(content.store, ColumnWindowStore)
-    return content.store
 
 
 def output_variables(query: Query) -> tuple[str, ...]:

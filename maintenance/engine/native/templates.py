@@ -25,7 +25,7 @@ from freshkeeper.maintenance.engine.native.native_query import output_variables
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
 from freshkeeper.maintenance.engine.native.static_parts import relations, solve_join
 from freshkeeper.maintenance.engine.r2s import Result
-from freshkeeper.maintenance.engine.windows import window_state
+from freshkeeper.maintenance.engine.windows import windows_of
 from freshkeeper.maintenance.query.model import Form, Query
 
 INSTANCE = " instance"
@@ -163,7 +163,7 @@ def template_query(template: QueryTemplate, graphs: StaticGraphs, start: int = 0
         extra=(INSTANCE,),
     )
     graphs.watch(moving, lambda moving: moving.replace(solved()))
-    contents = [window_state(window, start) for window in query.windows]
+    contents = windows_of(query, start, dictionary)
     known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
     return TemplateQuery(
         query,

@@ -14,13 +14,12 @@ from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Floats, Ints, sp
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE, DISTANT_PAST
 from freshkeeper.maintenance.engine.columns.group_index import GroupIndex
 from freshkeeper.maintenance.engine.columns.id_rows import IdRows, bag_difference
-from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore
-from freshkeeper.maintenance.engine.native.native_query import column_store
+from freshkeeper.maintenance.engine.columns.window_slots import ColumnWindowStore, WindowMove
 from freshkeeper.maintenance.engine.native.solutions import IndexedRows, IndexedSolutions
 from freshkeeper.maintenance.engine.r2s import AnswerBag, FreshnessColumns
 from freshkeeper.maintenance.engine.service_join.service_answers import NativeService, NativeServiceAnswers, ages
 from freshkeeper.maintenance.engine.service_join.view_columns import ViewChanges
-from freshkeeper.maintenance.engine.windows import WindowMove, WindowState
+from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.query.model import Operator
 
 SPREAD = np.int64(-7046029254386353131)
@@ -52,7 +51,7 @@ class ServiceChanges(NativeServiceAnswers):
 
     def apply(self, content: WindowState, move: WindowMove) -> None:
         super().apply(content, move)
-        self.solutions.renewed(column_store(content))
+        self.solutions.renewed(content.store)
 
     def _create_table(self, variables: tuple[str, ...], holders: Sequence[ColumnWindowStore]) -> IndexedSolutions:
         self.solutions, self._overdue = (

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from freshkeeper.maintenance.base.times import DISTANT_FUTURE
 from freshkeeper.maintenance.engine.evaluator import Table, Term, TermRow
 from freshkeeper.maintenance.engine.r2s import Freshness
-from freshkeeper.maintenance.engine.snapshot import WindowDataset, latest_time
+from freshkeeper.maintenance.engine.snapshot import WindowDataset
 from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
@@ -44,8 +44,12 @@ class WindowTriplePattern:
     def expiry(self, bound: Mapping[str, Term]) -> int:
         """Return when the element that matches this pattern under a solution leaves its windows."""
         terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
-        found = [c.expiry(at) for c in self.contents if (at := latest_time(c, *terms)) is not None]
         # The pattern holds as long as any of its windows has the triple.
+        found = []
+        for content in self.contents:
+            at = content.quads.latest_time(*terms)
+            if at is not None:
+                found.append(content.expiry(at))
         return max(found, default=DISTANT_FUTURE)
 
 

@@ -28,22 +28,9 @@ def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(
     assert read(lines("# a comment\n\n" + three.rstrip("\n"))) == expected
 
 
-def test_elements_can_be_read_into_the_graph_of_a_window(
-    lines: Callable[..., TimedLines | ColumnLines], three: str
-) -> None:
+def test_elements_are_in_the_default_graph(lines: Callable[..., TimedLines | ColumnLines], three: str) -> None:
     for text in (three, three.replace(" <http://e/g>", ""), three.replace(" .", ".")):
-        stream = lines(text)
-        stream.graph = ox.NamedNode("http://e/w")
-        assert {text_of(q.graph_name) for b in stream.batches() for q in b.quads} == {"http://e/w"}
-
-
-def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(
-    lines: Callable[..., TimedLines | ColumnLines],
-) -> None:
-    stream = lines("5\t<http://e/a> <http://e/p> .\n")
-    stream.graph = ox.NamedNode("http://e/w")
-    with pytest.raises(StreamError, match=r"cars.nq, line 1: .* is no statement in N-Quads"):
-        list(stream.batches())
+        assert {q.graph_name for b in lines(text).batches() for q in b.quads} == {ox.DefaultGraph()}
 
 
 @pytest.mark.parametrize(

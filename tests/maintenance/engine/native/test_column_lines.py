@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.runtime.embedded_query import run
 from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
-from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP, GapLimit
+from freshkeeper.maintenance.streams.gap_limit import LONGEST_GAP
 from freshkeeper.maintenance.streams.inputs import BackgroundReader
 from freshkeeper.maintenance.streams.pace import Pace, Paced
 from freshkeeper.maintenance.streams.read_errors import OnError, ReadErrors, StreamError
@@ -146,36 +146,30 @@ class Pieces(io.BytesIO):
         return self.read(self.size)
 
 
-def seen(
-    read: Callable[[TimedLines], Stream],
-    text: bytes,
-    size: int,
-    policy: OnError,
-    graph: ox.NamedNode | ox.DefaultGraph = DEFAULT,
-) -> Seen:
+def seen(read: Callable[[TimedLines], Stream], text: bytes, size: int, policy: OnError) -> Seen:
     """The elements of a text, what was told, and the error that ended it."""
     heard: list[str] = []
     found: list[tuple[int, ox.Triple]] = []
-    stream = TimedLines("s", lambda: Pieces(text, size), ReadErrors(policy, notify=heard.append), GapLimit(), graph)
+    stream = TimedLines("s", lambda: Pieces(text, size), ReadErrors(policy, notify=heard.append))
     try:
         for batch in read(stream).batches():
             found += zip(map(int, batch.times), [quad.triple for quad in stored_quads(batch.quads)], strict=True)
-            assert {quad.graph_name for quad in batch.quads} <= {graph} == {batch.graph}
+            assert {quad.graph_name for quad in batch.quads} <= {DEFAULT}
     except StreamError as error:
         return found, heard, str(error)
     return found, heard, ""
 
 
 @settings(max_examples=examples(400))
-@given(st.lists(texts, max_size=3), st.integers(5, 300), st.sampled_from(OnError), st.sampled_from([DEFAULT, GRAPH]))
-@example([b"1\t<a:a> <a:a> <a:a> .\r<a:b> <a:b> <a:b> .\n2\t<a:a> <a:a> <a:a> .\n2\t"], 300, OnError.SKIP, DEFAULT)
+@given(st.lists(texts, max_size=3), st.integers(5, 300), st.sampled_from(OnError))
+@example([b"1\t<a:a> <a:a> <a:a> .\r<a:b> <a:b> <a:b> .\n2\t<a:a> <a:a> <a:a> .\n2\t"], 300, OnError.SKIP)
 def test_whatever_bytes_come_they_are_the_same_as_quads_and_as_columns(
-    drawn: list[bytes], size: int, policy: OnError, graph: ox.NamedNode | ox.DefaultGraph
+    drawn: list[bytes], size: int, policy: OnError
 ) -> None:
     dictionary = Dictionary()
     for text in drawn:
-        as_quads = seen(lambda stream: stream, text, size, policy, graph)
-        assert seen(lambda stream: ColumnLines(stream, dictionary), text, size, policy, graph) == as_quads
+        as_quads = seen(lambda stream: stream, text, size, policy)
+        assert seen(lambda stream: ColumnLines(stream, dictionary), text, size, policy) == as_quads
 
 
 NESTED = b"<<( <a:a> <a:a> " * (MAX_DEPTH + 1) + b"<a:a>" + b" )>>" * (MAX_DEPTH + 1)

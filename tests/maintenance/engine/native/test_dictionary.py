@@ -39,11 +39,10 @@ def test_two_terms_are_one_id_where_the_store_has_one_term(drawn: list[list[Term
 
 @given(st.lists(st.tuples(st.integers(0, 9), drawn_terms.quads), max_size=12))
 def test_columns_are_the_elements_as_the_store_has_them(drawn: list[tuple[int, ox.Quad]]) -> None:
-    batch = Batch([time for time, _ in drawn], [quad for _, quad in drawn], ox.NamedNode("http://e/g"))
+    batch = Batch([time for time, _ in drawn], [quad for _, quad in drawn])
     columns = columns_of(batch, Dictionary())
     assert columns.times.tolist() == batch.times
     assert [q.triple for q in columns.quads] == [q.triple for q in stored_quads(batch.quads)]
-    assert {q.graph_name for q in columns.quads} <= {batch.graph}
     assert (len(columns), columns.ordered) == (len(batch), batch.ordered)
     assert columns.part(1, 3).quads == columns.quads[1:3]
     assert columns.followed_by(batch.part(0, 2)).quads == [*columns.quads, *columns.quads[:2]]
