@@ -9,7 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.commands.screen import TextTable, show
+from freshkeeper.commands.screen import TextTable
 from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ class JudgedRun:
 
         fair = [score for score in self.scores if self._keeps_budget(score)]
         if not fair:
-            _say("Nothing was answered within a budget, so there is nothing to compare with a TTL cache.")
+            show_sentences("Nothing was answered within a budget, so there is nothing to compare with a TTL cache.")
             return
         best = fair[0]
         try:
             share, ttl_ms = self._ttl(best)
         except FreshkeeperError as error:
-            _say(f"What a TTL cache would have done cannot be told: {error}.")
+            show_sentences(f"What a TTL cache would have done cannot be told: {error}.")
             return
         ahead = Estimate(best.freshness.mean - share, float("nan"), 0)
         name, side = best.series.policy, "ahead of it" if ahead.mean >= 0 else "behind it"
@@ -89,7 +89,7 @@ class JudgedRun:
         )
         shares = {score.series.policy: percent_with_interval(score.freshness) for score in self.scores}
         values = {score.series.policy: score.freshness.mean for score in self.scores}
-        _say(words)
+        show_sentences(words)
         _show(
             bars(
                 "The policies beside a TTL cache",
@@ -117,7 +117,7 @@ class JudgedRun:
     def figure(self, key: str) -> None:
         """Show a picture under its sentence; where there is nothing to draw the sentence says so."""
         found = self.figures.get(key)
-        _say(found.words if found else f"{key.replace('-', ' ')}: nothing is known of it in this run.")
+        show_sentences(found.words if found else f"{key.replace('-', ' ')}: nothing is known of it in this run.")
         if found:
             _show(found)
 
@@ -177,10 +177,6 @@ def _replayed_ttl(run: Path, setting: str, requests: float) -> tuple[float, floa
     return point.freshness.mean, point.knob
 
 
-def _say(words: str) -> None:
-    _display(NotebookPiece(words, f"<p>{escape(words)}</p>"))
-
-
 def _show(picture: "Picture") -> None:
     _display(NotebookPiece(picture.words, svg=picture.svg))
 
@@ -212,15 +208,31 @@ def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     """Return a table folded behind its title."""
     if not rows:
         return NotebookPiece(f"{title}: nothing is known", f"<p>{escape(title)}: nothing is known</p>")
+    html = f"<details><summary>{escape(title)}</summary>{_table_html(heads, rows)}</details>"
+    return NotebookPiece("\n".join("  ".join(row) for row in [list(heads), *rows]), html)
+
+
+def show_table(table: TextTable) -> None:
+    """Show a table; printed, it is drawn with lines."""
+    html = _table_html(table.columns, table.rows)
+    if table.title:
+        html = f"<p><b>{escape(table.title)}</b></p>{html}"
+    if table.caption:
+        html += f"<p class='caption'>{escape(table.caption)}</p>"
+    _display(NotebookPiece("\n".join([table.title, *table.lines(120), table.caption]).strip(), html))
+
+
+def show_sentences(*sentences: str) -> None:
+    """Show sentences, a line for each."""
+    _display(NotebookPiece("\n".join(sentences), "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)))
+
+
+def _table_html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
     body = ""
     for row in rows:
         body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-    html = (
-        f"<details><summary>{escape(title)}</summary><div class='table'><table><thead><tr>{top}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div></details>"
-    )
-    return NotebookPiece("\n".join("  ".join(row) for row in [list(heads), *rows]), html)
+    return f"<div class='table'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
@@ -248,18 +260,18 @@ def frontier(sheet: "Sheet") -> "Picture":
 
 
 def needed(sheet: "Sheet") -> None:
-    """Print what each policy and each cache needs for the target."""
+    """Show what each policy and each cache needs for the target."""
     from freshkeeper.commands.budget import as_table
 
-    show(as_table(sheet))
+    show_table(as_table(sheet))
 
 
 def freshness(run: Path) -> None:
-    """Print the fresh answers in percent: a row per setting, a column per policy."""
+    """Show the fresh answers in percent: a row per setting, a column per policy."""
     from freshkeeper.simulator.experiment.paper import freshness_table
 
     head, *rows = freshness_table(run)
-    show(TextTable("", head, rows))
+    show_table(TextTable("", head, rows))
 
 
 def _cell_text(value: object) -> str:

@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 
 from freshkeeper import Budget, Case, policy, round_of
-from freshkeeper.commands.screen import TextTable, show
-from freshkeeper.notebook import bars
+from freshkeeper.commands.screen import TextTable
+from freshkeeper.notebook import bars, show_sentences, show_table
 from freshkeeper.simulator.report.recorded_round import share_fresh, stalest_round
 
 if run:
@@ -39,7 +39,9 @@ else:
     counts = [[1, 1], [2, 2], [1, 1]]  # window mappings of each lookup key, now and at the next evaluation
     round, keys = round_of(edges, counts, life=[1, 2, 2]), ["key 0", "key 1", "key 2"]
     entries = ["entry 0", "entry 1", "entry 2"]
-print(f"{len(keys)} lookup keys need {len(entries)} entries; {int(round.stale.sum())} of their copies are stale.")
+show_sentences(
+    f"{len(keys)} lookup keys need {len(entries)} entries; {int(round.stale.sum())} of their copies are stale."
+)
 
 # %% [markdown]
 # Demand is adjacency times profile: in how many answers each entry takes part, now and at the next evaluation. Beside
@@ -52,7 +54,7 @@ for number, entry in enumerate(entries):
     lines.append(
         [entry, "stale" if round.stale[number] else "fresh", now, then, f"{round.fresh_if_refreshed[number].sum():g}"]
     )
-show(TextTable("", ["entry", "copy", "answers now", "answers next", "evaluations fresh"], lines, words=2))
+show_table(TextTable("", ["entry", "copy", "answers now", "answers next", "evaluations fresh"], lines, words=2))
 
 # %% [markdown]
 # What each policy refreshes with its requests, the most important entry first. `ttl` stands for a TTL cache whose
@@ -65,7 +67,7 @@ for name in ("ttl", "sbm", "ibm", "gain", "plan", "oracle"):
     selection = chooser.select(round, Budget(requests, requests), np.random.default_rng(0))
     choices[name] = selection.chosen[:requests].tolist()
 refreshed = [[name, ", ".join(entries[number] for number in chosen)] for name, chosen in choices.items()]
-show(TextTable("", ["policy", "refreshes"], refreshed, words=2))
+show_table(TextTable("", ["policy", "refreshes"], refreshed, words=2))
 
 # %% [markdown]
 # The same round as aggregates: an answer is fresh only when all entries of its lookup key are, so `bundle` refreshes
@@ -73,9 +75,11 @@ show(TextTable("", ["policy", "refreshes"], refreshed, words=2))
 
 # %%
 aggregate = replace(round, case=Case.AGGREGATE)
+refreshed = []
 for name in ("sbm", "ibm", "bundle"):
     chosen = policy(name).select(aggregate, Budget(requests, requests), np.random.default_rng(0)).chosen
-    print(f"{name}: {', '.join(entries[number] for number in chosen) or 'nothing'}")
+    refreshed.append([name, ", ".join(entries[number] for number in chosen)])
+show_table(TextTable("", ["policy", "refreshes"], refreshed, words=2))
 
 # %% [markdown]
 # What it is worth: the share of the answers, now and at the next evaluation, that are fresh after each choice.
@@ -85,5 +89,5 @@ shares = {name: share_fresh(round, chosen) for name, chosen in choices.items()}
 texts = {name: f"{100 * share:.0f} %" for name, share in shares.items()}
 words = "1 request" if requests == 1 else f"{requests} requests"
 sentence = f"With {words} a TTL cache keeps {texts['ttl']} of the answers fresh, and plan {texts['plan']}."
-print(sentence)
+show_sentences(sentence)
 bars("Each choice", "of answers fresh, now and next", shares, texts, sentence)

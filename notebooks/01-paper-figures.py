@@ -24,7 +24,7 @@ seeds = 2  # seeds of what is simulated
 import tempfile
 from pathlib import Path
 
-from freshkeeper.notebook import figure, freshness
+from freshkeeper.notebook import figure, freshness, show_sentences
 from freshkeeper.simulator.experiment.paper import Runs, lifts
 
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
@@ -81,7 +81,7 @@ freshness(run_of("fig2d"))
 figure2 = ("fig2a", "fig2b", "fig2c", "fig2d")
 for policy in ("sbm", "ibm"):
     gains = [gain for name in figure2 for gain in lifts(run_of(name), policy, "lru").values()]
-    print(f"{policy}: least {min(gains):.0%}, mean {sum(gains) / len(gains):.0%}, most {max(gains):.0%}")
+    show_sentences(f"{policy}: least {min(gains):.0%}, mean {sum(gains) / len(gains):.0%}, most {max(gains):.0%}")
 
 # %% [markdown]
 # ## Figure 3(a): aggregates, skew of the cached entries' degrees
@@ -105,7 +105,8 @@ figure(run_of("fig3b"), "by-budget")
 
 # %%
 freshness(run_of("fig3b"))
-print({setting: f"{gain:+.0%}" for setting, gain in lifts(run_of("fig3b"), "ibm", "sbm").items()})
+gains_over_sbm = [f"{gain:+.0%} at {setting}" for setting, gain in lifts(run_of("fig3b"), "ibm", "sbm").items()]
+show_sentences(f"ibm over sbm: {', '.join(gains_over_sbm)}.")
 
 # %% [markdown]
 # ## Figure 4(a): accumulated stale answers of FBA and IBM

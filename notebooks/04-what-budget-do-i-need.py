@@ -23,7 +23,7 @@ policies = "lru,plan"  # the policies to ask about
 import tempfile
 from pathlib import Path
 
-from freshkeeper.notebook import frontier, needed
+from freshkeeper.notebook import frontier, needed, show_sentences
 from freshkeeper.simulator.budget.answer import answer
 from freshkeeper.simulator.budget.question import Question, assumed
 from freshkeeper.simulator.budget.words import sheet
@@ -40,14 +40,14 @@ else:
     workload = {"workload": drawn, "evaluations": 150, "seeds": 5, "knowledge": "learned", "start": "cold"}
     experiment = resolve({**workload, "policies": policies})
 found = sheet(answer(Question(experiment, target, price)))
-print(found.lead)
+show_sentences(found.lead)
 
 # %% [markdown]
 # Beside a TTL cache, which most systems have: what it needs for the target, and how fresh it is with as many requests
 # as each policy makes.
 
 # %%
-print("\n".join(found.sentences))
+show_sentences(*found.sentences)
 
 # %% [markdown]
 # The numbers, and what they cannot tell.
@@ -56,7 +56,7 @@ print("\n".join(found.sentences))
 needed(found)
 
 # %%
-print("\n".join(found.notes))
+show_sentences(*found.notes)
 
 # %% [markdown]
 # The frontier: each point is a budget that was tried, or a time to live of a cache without one. Higher is fresher, and

@@ -323,6 +323,6 @@ def _looks(styles: Mapping[str, Style], legend: bool) -> tuple[alt.Color, alt.Sh
 
 def _legend(columns: int) -> alt.Legend:
     return alt.Legend(
-        title=None, orient="bottom", columns=columns, columnPadding=20, labelColor=css("ink"), labelFontSize=12,
+        title=None, orient="bottom", columns=columns, columnPadding=36, labelColor=css("ink"), labelFontSize=12,
         labelLimit=0, labelExpr=SHORT_LABEL, symbolOpacity=1,
     )  # fmt: skip

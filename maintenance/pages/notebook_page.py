@@ -27,11 +27,12 @@ def _parts(cells: Sequence[Any]) -> Iterator[Markup]:
             # The page has a title of its own.
             yield Markup(markdown.render(cell["source"]).replace("h1>", "h2>"))
         # What was printed comes in pieces as large as the kernel's buffer was.
-        for kind, outputs in groupby(cell.get("outputs", ()), key=lambda output: output["output_type"]):
+        outputs = [output for output in cell.get("outputs", ()) if output.get("name") != "stderr"]
+        for kind, group in groupby(outputs, key=lambda output: str(output["output_type"])):
             if kind == "stream":
-                yield Markup("<pre>{}</pre>").format("".join(output["text"] for output in outputs))
+                yield Markup("<pre>{}</pre>").format("".join(output["text"] for output in group))
             else:
-                yield from map(_output, outputs)
+                yield from map(_output, group)
 
 
 def _output(output: Any) -> Markup:

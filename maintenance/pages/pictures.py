@@ -20,6 +20,8 @@ from freshkeeper.maintenance.pages.styles import COLOURS, LIGHT
 
 WIDTH = 640
 """Pixels of a picture; on a page, figures are as wide as there is room."""
+PADDING = {"left": 12, "top": 12, "bottom": 12, "right": 48}
+"""On the right there is room for names that are wider in the font of a browser than in the one they are laid out in."""
 HIDDEN_COLUMNS = ("mark", "size", "rank", "paint")
 """Columns of rows that say how they are drawn and not what they are."""
 
@@ -111,6 +113,6 @@ def _self_contained(figure: Figure, choice: str, view: FigureView) -> str:
         "width": WIDTH,
         "title": title,
         "datasets": view.rows,
-        "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
+        "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": PADDING},
     }
     return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))

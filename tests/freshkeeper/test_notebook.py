@@ -12,6 +12,7 @@ from run_files import RunFiles
 
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.pages.notebook_page import write_notebook
 from freshkeeper.notebook import figure, folded, freshness, judged_run
 from freshkeeper.simulator.experiment.baselines import read_baselines
 from freshkeeper.simulator.experiment.experiment import simulate
@@ -75,6 +76,17 @@ def test_what_has_no_picture_says_so(run: Path, capsys: pytest.CaptureFixture[st
 def test_a_setting_that_is_not_there_is_one_line(run: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'budget="):
         judged_run(run, setting="budget=6")
+
+
+def test_a_notebook_as_a_page_has_tables_and_sentences_and_nothing_that_libraries_complain_of(tmp_path: Path) -> None:
+    """What a kernel prints in pieces is one block."""
+    printed = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("one ", "block")]
+    warning = {"output_type": "stream", "name": "stderr", "text": "WARNING: incubator"}
+    cells = [{"cell_type": "code", "source": "", "outputs": [printed[0], warning, printed[1]]}]
+    write_notebook(cells, tmp_path / "page.html", "title", "")
+    page = (tmp_path / "page.html").read_text()
+    assert "<pre>one block</pre>" in page
+    assert "WARNING" not in page
 
 
 def test_what_is_folded_is_escaped() -> None:
