@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
     from freshkeeper.maintenance.enricher.cached import cached
     from freshkeeper.maintenance.enricher.enricher import Enricher
+    from freshkeeper.maintenance.enricher.enricher_journal import EnricherJournal
     from freshkeeper.maintenance.enricher.lookup_requests import RetryAfter
     from freshkeeper.maintenance.enricher.lookups.http_lookup import HttpLookup
     from freshkeeper.maintenance.enricher.lookups.redis_lookup import RedisLookup
@@ -82,6 +83,7 @@ __all__ = [
     "EmbeddedSource",
     "Endpoint",
     "Enricher",
+    "EnricherJournal",
     "Evaluation",
     "Expanded",
     "Fetched",

@@ -13,6 +13,7 @@ from freshkeeper.maintenance.analysis import judging
 from freshkeeper.maintenance.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.base.errors import ConfigError, check_name
+from freshkeeper.maintenance.journal.enricher_tables import write_tables
 from freshkeeper.maintenance.journal.journal import files
 
 NAMES = ["auto", "duckdb", "spark"]
@@ -29,6 +30,7 @@ class DuckDB:
 
     def near(self, run: str) -> Path:
         """Return a directory that this process can read, with the columns of answers if not their rows."""
+        write_tables(Path(run))
         return Path(run)
 
     def judged(self, run: str, judge: Judge) -> Iterator[Parts]:

@@ -94,8 +94,7 @@ class AsyncEnricher(BaseEnricher[K, V]):
 
     async def aclose(self) -> None:
         """Send no more requests; rows that are there can still be read."""
-        self._closed = True
-        self._engine.queue.close()
+        self._stop()
         close_lookup = getattr(self._sender.lookup, "aclose", None)
         if close_lookup is not None:
             await close_lookup()

@@ -22,6 +22,7 @@ from freshkeeper.maintenance.fetching.endpoint import Copy, Price
 from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.enricher_journal import EnricherJournal, JournalWriter
     from freshkeeper.maintenance.enricher.exposition import MetricsPort
     from freshkeeper.maintenance.enricher.shared_state import SharedState
     from freshkeeper.maintenance.enricher.stores import RowStore
@@ -75,6 +76,7 @@ class BaseEnricher(ABC, Generic[K, V]):
         store: "str | Path | RowStore | None" = None,
         state: str | Path | None = None,
         name: str = "rows",
+        journal: "str | Path | EnricherJournal | None" = None,
         metrics: str | None = None,
         background: bool = True,
         clock: Callable[[], float] | None = None,
@@ -120,6 +122,8 @@ class BaseEnricher(ABC, Generic[K, V]):
         self._rows = self._engine.rows
         self._expansions = None if expand is None else Expansions(expand, self._pay, capacity)
         self._metrics = None if metrics is None else self._serve_metrics(metrics)
+        self._journal = None if journal is None else self._open_journal(journal)
+        self._engine.queue.journal = self._journal
         _LIVE.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -184,6 +188,21 @@ class BaseEnricher(ABC, Generic[K, V]):
         from freshkeeper.maintenance.enricher.exposition import MetricsPort  # most enrichers have no port
 
         return MetricsPort.open(address, self)
+
+    def _open_journal(self, journal: "str | Path | EnricherJournal") -> "JournalWriter":
+        from freshkeeper.maintenance.enricher.enricher_journal import EnricherJournal, JournalWriter
+
+        settings = journal if isinstance(journal, EnricherJournal) else EnricherJournal(journal)
+        words = ("budget", "batch", "on_stale", "on_miss", "target", "audit", "capacity")
+        facts = {word: getattr(self.settings, word) for word in words}
+        facts |= {
+            "rate": self.settings.rate.per_ms,
+            "bank": self.settings.bucket_capacity,
+            "interval_ms": milliseconds("interval", settings.interval),
+        }
+        writer = JournalWriter(settings, self.name, facts, weakref.ref(self._engine), self._now)
+        writer.start(self._background)
+        return writer
 
     def _open_store(self, store: "str | Path | RowStore | None", state: str | Path | None) -> "SharedState | None":
         """Open the store that was named: Redis, a file of SQLite, or a directory (`state`) with one."""
@@ -252,6 +271,17 @@ class BaseEnricher(ABC, Generic[K, V]):
     def _after_fork(self) -> None:
         """Begin anew in a forked child: rows stay, requests under way were the parent's."""
         self._engine.queue.after_fork()
+        if self._journal is not None:
+            self._journal.after_fork()
+
+    def _stop(self) -> None:
+        """Send nothing more, and write the rest of the journal."""
+        self._closed = True
+        self._engine.queue.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._engine.queue.journal = None
+            self._journal = None
 
 
 def _checked(key: Any) -> Any:

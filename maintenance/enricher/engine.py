@@ -10,6 +10,7 @@ however many rows there are: nothing ever walks through all keys.
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.beliefs.change_rates import PRIOR_CHANGES, PRIOR_FADES
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 NOTICEABLE_PRICE, NOTICEABLE_PACE = 1 / 16, 1 / 4
 """Entries are considered again when the logarithm of the price, or of the pace of reads, has moved by more."""
 MAX_TICK_MS = 1000.0
+LONGEST_AUDIT_GAP = 5.0
+"""Audits are at most so many times as far apart as they are on average."""
 MAX_SHARED_TICK_MS = 100.0
 """With a store, invalidations of other processes take this long at most."""
 TICKS_PER_BANK = 500.0
@@ -86,7 +89,8 @@ class KeyCache:
             self.controller.base = self.shared.price
         self._worth = Worth(self.waits)
         self._epoch_price, self._epoch_pace = self.controller.price, self.table.pace
-        self._audit_credit = 0.0
+        self._audit_credit, self._audit_threshold = 0.0, self.price.paid(1, 1)
+        self._rng = Random(self.seed)
         self._set_tick()
 
     def read(self, key: Hashable, options: ReadOptions) -> CachedRow[Any] | Flight:
@@ -94,6 +98,8 @@ class KeyCache:
         with self.queue.lock:
             now = self.now()
             self._count_reads()
+            # A read that comes when a tick is due is like any other; one that was due itself has an older row.
+            sampled = now >= self.next_tick
             self._tick(now)
             entry = self.rows.get(key)
             if entry is None:
@@ -105,7 +111,7 @@ class KeyCache:
                 return _landed(answer)
             entry.reads += 1
             self.counters.hits += 1
-            wanted, demanded = self._consider(entry, now, options)
+            wanted, demanded = self._consider(entry, now, options, sampled)
             if not wanted:
                 found: CachedRow[Any] | Flight = self.cache.row_of(entry, now)
             elif key in self.cache.adopt({key: entry.fetched}, now) and self._wait(entry, now) > 0.0:
@@ -127,7 +133,8 @@ class KeyCache:
         fewer fetches than are wanted, those rows are fetched that bring most right reads.
         """
         now = self.now()
-        if now >= self.next_tick:
+        sampled = now >= self.next_tick
+        if sampled:
             with self.queue.lock:
                 self._tick(now)
         plain = options.max_age is None and options.min_freshness is None
@@ -158,7 +165,7 @@ class KeyCache:
             if reads is not None:
                 for key, places in undecided.items():
                     counts[key] = sum(reads[place] for place in places)
-            found = self._decide_many(counts, now, options)
+            found = self._decide_many(counts, now, options, sampled)
             for key, places in undecided.items():
                 first = answers[places[0]] = found[key]
                 for place in places[1:]:
@@ -166,7 +173,7 @@ class KeyCache:
         return answers  # type: ignore[return-value]  # every place was filled
 
     def _decide_many(
-        self, reads: dict[Hashable, int], now: float, options: ReadOptions
+        self, reads: dict[Hashable, int], now: float, options: ReadOptions, sampled: bool
     ) -> dict[Hashable, CachedRow[Any] | Flight]:
         """Decide about keys that are read so often each: one look into the store, one choice, one sending."""
         found: dict[Hashable, CachedRow[Any] | Flight] = {}
@@ -182,7 +189,7 @@ class KeyCache:
                     found[key] = self._read_missing(key, now)
                     continue
                 entry.reads += 1
-                wanted, demanded = self._consider(entry, now, options)
+                wanted, demanded = self._consider(entry, now, options, sampled)
                 entry.reads += count - 1
                 entry.judged = entry.reads
                 self.counters.hits += count
@@ -273,8 +280,11 @@ class KeyCache:
             self.cache.clear()
             self.queue.clear()
 
-    def _consider(self, entry: Entry, now: float, options: ReadOptions) -> tuple[bool, bool]:
-        """Return whether a row is worth a fetch now, and whether this read demands one whatever it costs."""
+    def _consider(self, entry: Entry, now: float, options: ReadOptions, sampled: bool) -> tuple[bool, bool]:
+        """Return whether a row is worth a fetch now, and whether this read demands one whatever it costs.
+
+        Only a `sampled` read may be audited.
+        """
         kept = self.cache.probability_right(entry, now)
         self._judge_quick_reads(entry, now)
         demanded = entry.doubt_from == -math.inf
@@ -290,7 +300,7 @@ class KeyCache:
             return True, demanded
         # Read rates change: look again when the key was known for half as long again.
         entry.check_at = now + min(wait, self.table.known_ms(entry) / 2)
-        return demanded or self._audit_due(entry, kept), demanded
+        return demanded or (sampled and self._audit_due(entry, kept)), demanded
 
     def _wait(self, entry: Entry, now: float) -> float:
         """Return milliseconds during which no read should fetch the row again; 0 if this one should."""
@@ -321,10 +331,11 @@ class KeyCache:
         self._judge(reads, 1.0 if fresh else self.cache.probability_right(entry, now))
 
     def _audit_due(self, entry: Entry, kept: float) -> bool:
-        cost = self.price.paid(1, 1)
-        if self._audit_credit < cost or entry.key in self.cache.audited:
+        if self._audit_credit < self._audit_threshold or entry.key in self.cache.audited:
             return False
-        self._audit_credit -= cost
+        self._audit_credit -= self._audit_threshold
+        # At random times, as rows may change at regular ones; the cost of an audit on average.
+        self._audit_threshold = min(self._rng.expovariate(1.0), LONGEST_AUDIT_GAP) * self.price.paid(1, 1)
         self.cache.audited[entry.key] = kept
         return True
 
@@ -335,7 +346,8 @@ class KeyCache:
         self._count_reads()
         income = self.bucket.fill(now)
         price = self.controller.update(self.bucket, income)
-        self._audit_credit = min(self._audit_credit + self.audit * income, max(1.0, self.audit * self.bucket.capacity))
+        most = max(LONGEST_AUDIT_GAP * self.price.paid(1, 1), self.audit * self.bucket.capacity)
+        self._audit_credit = min(self._audit_credit + self.audit * income, most)
         self.table.measure_pace(now)
         dearer, faster = math.log(price / self._epoch_price), math.log(self.table.pace / self._epoch_pace)
         if abs(dearer) > NOTICEABLE_PRICE or abs(faster) > NOTICEABLE_PACE:

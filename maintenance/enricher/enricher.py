@@ -64,6 +64,9 @@ class Enricher(BaseEnricher[K, V]):
         from a key to the keys of its entries, for `get_entries`
     audit
         the share of the budget that measures how right the answers are
+    journal
+        a directory for what the enricher did, which `freshkeeper report` and `check` read; an `EnricherJournal` says
+        how much is kept
     metrics
         where Prometheus finds its numbers: ":9100"
     background
@@ -163,8 +166,7 @@ class Enricher(BaseEnricher[K, V]):
 
     def close(self) -> None:
         """Send no more requests; rows in the cache can still be read."""
-        self._closed = True
-        self._engine.queue.close()
+        self._stop()
         if self._metrics is not None:
             self._metrics.close(self)
 

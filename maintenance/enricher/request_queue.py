@@ -8,10 +8,10 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.enricher.flights import Flight, Outcomes, Reply, Sender
@@ -21,6 +21,9 @@ from freshkeeper.maintenance.enricher.row_table import NOW, Entry
 from freshkeeper.maintenance.enricher.token_bucket import PriceController, TokenBucket
 from freshkeeper.maintenance.fetching.backoff import KeyBackoff
 from freshkeeper.maintenance.fetching.endpoint import EntryId, Price
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.enricher_journal import JournalWriter
 
 LOGGER = logging.getLogger("freshkeeper")
 LOG_EVERY_MS = 10_000.0
@@ -57,6 +60,7 @@ class RequestQueue:
     """guards the queue, the rows and the budget"""
     flights: dict[Hashable, Flight] = field(default_factory=dict)
     closed: bool = False
+    journal: "JournalWriter | None" = None
 
     def __post_init__(self) -> None:
         self.recent: deque[Entry] = deque(maxlen=max(RIDERS_PER_KEY * self.price.batch, 1))
@@ -381,6 +385,7 @@ class RequestQueue:
         for key in keys:
             copy = outcomes[key]
             flight = self.flights.pop(key, None)
+            counts = None if self.journal is None else replace(self.cache.counters)
             if copy.error is not None:
                 if whole and flight is not None:
                     again.append(flight)
@@ -394,6 +399,8 @@ class RequestQueue:
                 elif flight is not None and flight.hinted_at is not None:
                     self.cache.hint(key, flight.hinted_at, now)
                 row = self.cache.row_of(entry, now, hit=False)
+            if self.journal is not None and counts is not None:
+                self.journal.fetched(key, sent_at, now, counts, copy.error)
             if flight is not None:
                 answered.append((flight, row))
         self._halve(again, keys)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from freshkeeper.maintenance.analysis.analysis_tables import Analysis, left_analysis
+from freshkeeper.maintenance.journal.enricher_tables import write_tables
 from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
@@ -107,6 +108,7 @@ def read_about(path: Path) -> About | None:
     """Read run.json; None where a run directory has none. Raises `RunError` for what is no run directory."""
     if not path.is_dir():
         raise RunError(f"{path} is not a run directory: " + ("it is a file" if path.exists() else "it does not exist"))
+    write_tables(path)
     if not any((path / name).exists() for name in ("run.json", "evaluations.parquet")):
         raise RunError(f"{path} is not a run directory: it has neither run.json nor evaluations.parquet")
     return About.read(path)
