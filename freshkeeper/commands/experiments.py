@@ -276,56 +276,57 @@ def _notes(place: Path) -> list[str]:
 
 def _table(settings: "Sequence[GridSetting]", rows: "list[SummaryRow]") -> TextTable:
     """Return a table with a row per setting and policy; the title says what all rows share."""
-    swept = {setting.name: setting.sweep_name for setting in settings}
-    free = unbudgeted(settings)
-    columns: dict[str, list[str]] = {head: [] for head in HEADS}
+    free, names = unbudgeted(settings), {setting.name: setting.sweep_name for setting in settings}
+    shown = []
     for row in rows:
-        columns["setting"].append(swept[row.setting])
-        columns["policy"].append(row.policy)
-        columns["γ"].append(f"{row.budget:g}")
-        columns["bank"].append(f"{row.bank:g}")
-        columns["freshness"].append(number(row.freshness))
-        columns["± 95 %"].append(number(row.ci95))
-        columns["requests"].append(f"{row.requests_per_evaluation:.2f}")
         # A share of the bound means nothing for a policy that spent more than the bound may.
         of_bound, remark = number(row.share_of_bound), ""
         if row.policy in free:
             of_bound, remark = "", "sets no budget"
         elif row.over_budget:
             of_bound, remark = "", "over budget"
-        columns["of bound"].append(of_bound)
-        columns[""].append(remark)
-    same = [head for head in ("γ", "bank") if len(set(columns[head])) == 1]
-    said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {columns[head][0]}" for head in same)]
-    shown = {head: cells for head, cells in columns.items() if any(cells) and head not in same}
-    title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
-    words = sum(head in shown for head in ("setting", "policy"))
-    return TextTable(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+        cells = {"setting": names[row.setting], "policy": row.policy, "bank": f"{row.bank:g}", "of bound": of_bound}
+        shown.append(cells | {"": remark} | _measured(row))
+    same = [head for head in ("γ", "bank") if _is_shared(head, shown)]
+    said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {shown[0][head]}" for head in same)]
+    return _filled(f"Mean freshness, and requests per evaluation\n{', '.join(said)}", HEADS, shown, same)
 
 
 def _caches_table(settings: "Sequence[GridSetting]", caches: "Sequence[Baseline]") -> TextTable:
     """Return the table of caches, which have no budget and therefore no rank."""
     from freshkeeper.maintenance.pages.amounts import duration
 
-    swept = {setting.name: setting.sweep_name for setting in settings}
-    columns: dict[str, list[str]] = {head: [] for head in CACHE_HEADS}
+    names = {setting.name: setting.sweep_name for setting in settings}
+    shown = []
     for cache in caches:
         ttl = "" if cache.ttl_ms is None else duration(cache.ttl_ms)
-        columns["setting"].append(swept[cache.setting])
-        columns["cache"].append(cache.policy)
-        columns["γ"].append(f"{cache.budget:g}")
-        columns["TTL"].append(ttl)
-        columns["freshness"].append(number(cache.freshness))
-        columns["± 95 %"].append(number(cache.ci95))
-        columns["requests"].append(f"{cache.requests_per_evaluation:.2f}")
-    several = len(set(columns["γ"])) > 1
-    shown = {head: cells for head, cells in columns.items() if any(cells) and (head != "γ" or several)}
+        shown.append({"setting": names[cache.setting], "cache": cache.policy, "TTL": ttl} | _measured(cache))
     title = (
         "Caches beside them, which set no budget: a TTL that makes as many\n"
         "requests as γ pays for, the source asked every time (no-cache), or once"
     )
-    words = sum(head in shown for head in ("setting", "cache"))
-    return TextTable(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+    same = [head for head in ("γ",) if _is_shared(head, shown)]
+    return _filled(title, CACHE_HEADS, shown, same)
+
+
+def _measured(row: "SummaryRow | Baseline") -> dict[str, str]:
+    """Return the cells of numbers that policies and caches both have."""
+    return {
+        "γ": f"{row.budget:g}", "freshness": number(row.freshness), "± 95 %": number(row.ci95),
+        "requests": f"{row.requests_per_evaluation:.2f}",
+    }  # fmt: skip
+
+
+def _is_shared(head: str, rows: list[dict[str, str]]) -> bool:
+    return len({row[head] for row in rows}) == 1
+
+
+def _filled(title: str, heads: Sequence[str], rows: list[dict[str, str]], hidden: Sequence[str]) -> TextTable:
+    """Return a table of the columns that have a text in some row."""
+    filled = {head for row in rows for head, text in row.items() if text}
+    shown = [head for head in heads if head in filled and head not in hidden]
+    cells = [list(map(row.__getitem__, shown)) for row in rows]
+    return TextTable(title, shown, cells, words=sum(head in shown for head in ("setting", "policy", "cache")))
 
 
 def processes(experiment: "Experiment", together: int, runs: int) -> int:

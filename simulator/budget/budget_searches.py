@@ -1,16 +1,14 @@
 """Searches for the budgets of all policies at once, in the simulated world and in several processes."""
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context
 from typing import Any
 
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.run_without_journal import run_without_journal
 from freshkeeper.simulator.budget.search import Search
-from freshkeeper.simulator.experiment.experiment import follow_parent
+from freshkeeper.simulator.experiment.experiment import worker_processes
 from freshkeeper.simulator.experiment.experiment_config import Experiment
 from freshkeeper.simulator.experiment.point import EvaluationSeries, MeasuredPoint, Point
 from freshkeeper.simulator.experiment.run_parts import task_of
@@ -49,7 +47,7 @@ class BudgetSearches:
         """Run all searches to their ends, and return the least budget of each."""
         found: dict[str, float | None] = {}
         waiting: dict[Future[EvaluationSeries], tuple[Candidate, int]] = {}
-        with _executor(jobs) as pool:
+        with SameProcessExecutor() if jobs == 1 else worker_processes(jobs) as pool:
             for title, search in searches.items():
                 waiting |= self._advance(pool, title, search, next(search))
             while waiting:
@@ -94,21 +92,3 @@ class BudgetSearches:
 
 def _try(experiment: Experiment, seed: int) -> EvaluationSeries:
     return run_without_journal(task_of(experiment, 0, seed), experiment.policies[0])
-
-
-@contextmanager
-def _executor(jobs: int) -> Iterator[Executor]:
-    """Open a pool of processes, which end with this one however it ends."""
-    if jobs == 1:
-        yield SameProcessExecutor()
-        return
-    others = active_children()
-    with ProcessPoolExecutor(jobs, get_context("spawn"), follow_parent) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                if child not in others:
-                    child.terminate()
-            raise

@@ -167,23 +167,31 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[RunPart]:
     if min(jobs, len(todo)) <= 1:
         yield from map(perform, todo)
         return
-    others = active_children()
-    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), follow_parent) as pool:
-        with _main_hidden():
-            waiting = [pool.submit(perform, job) for job in todo]
-        try:
+    try:
+        with worker_processes(min(jobs, len(todo))) as pool:
+            with _main_hidden():
+                waiting = [pool.submit(perform, job) for job in todo]
             for future in as_completed(waiting):
                 yield future.result()
-        except BaseException as error:
+    except BrokenProcessPool:
+        raise FreshkeeperError(
+            "a process of the run was killed, perhaps for want of memory; "
+            "what is finished is kept: go on with --resume, with fewer --jobs"
+        ) from None
+
+
+@contextmanager
+def worker_processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Start processes that end with this one, however it ends, and at once where the work ends with an error."""
+    others = active_children()
+    with ProcessPoolExecutor(jobs, get_context("spawn"), follow_parent) as pool:
+        try:
+            yield pool
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
                 if child not in others:
                     child.terminate()
-            if isinstance(error, BrokenProcessPool):
-                raise FreshkeeperError(
-                    "a process of the run was killed, perhaps for want of memory; "
-                    "what is finished is kept: go on with --resume, with fewer --jobs"
-                ) from None
             raise
 
 

@@ -24,23 +24,8 @@ TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 DC, TERMS = "http://purl.org/dc/elements/1.1/", "http://purl.org/dc/terms/"
 FOAF, SWRC = "http://xmlns.com/foaf/0.1/", "http://swrc.ontoware.org/ontology#"
 FIRST_NAMES = (
-    "Ada",
-    "Bea",
-    "Cem",
-    "Dana",
-    "Eli",
-    "Fay",
-    "Gus",
-    "Hal",
-    "Ida",
-    "Jun",
-    "Kai",
-    "Lea",
-    "Max",
-    "Nia",
-    "Oto",
-    "Pia",
-)
+    "Ada", "Bea", "Cem", "Dana", "Eli", "Fay", "Gus", "Hal", "Ida", "Jun", "Kai", "Lea", "Max", "Nia", "Oto", "Pia",
+)  # fmt: skip
 CAREER = 400
 """The authors of a paper are drawn from this number of latest authors."""
 PAPERS, EDITORS = 40, 3
