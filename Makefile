@@ -29,10 +29,11 @@ check: .venv/ready          ## lint, format, types (tests, benchmarks and script
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-prose --quiet
 
-test-long: test fuzz         ## what takes longer than `make test` may: `make fuzz`, ten minutes with 20 kills of a service, 200 damaged states, 50 kills of a run's outputs, soaks of a service
+test-long: test fuzz         ## what takes longer than `make test` may: `make fuzz`, ten minutes with 20 kills of a service, 200 damaged states, 50 kills of a run's outputs, soaks of a service, an enricher of 10 million rows
 	CHAOS_KILLS=20 CHAOS_SECONDS=600 FRESHKEEPER_FLIPS=200 FRESHKEEPER_KILLS=50 $(BIN)/python -m pytest -s --timeout 3600 \
 		tests/maintenance/serve/test_kills_of_a_service.py tests/maintenance/state/test_damage.py tests/maintenance/state/test_outputs.py
 	$(BIN)/python benchmarks/serve.py --long
+	$(BIN)/python benchmarks/enricher.py --only memory --rows 10000000
 
 fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators, 10,000 requests to a service; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
 	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
