@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.lookups.sql_changes import SqlChanges
     from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
     from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
+    from freshkeeper.maintenance.enricher.remote_enricher import RemoteEnricher
     from freshkeeper.maintenance.enricher.row import CachedRow, Row, RowError
     from freshkeeper.maintenance.enricher.statistics import Stats
     from freshkeeper.maintenance.fetching.endpoint import (
@@ -107,6 +108,7 @@ __all__ = [
     "RecordedChanges",
     "RedisLookup",
     "Remote",
+    "RemoteEnricher",
     "Results",
     "RetryAfter",
     "Round",

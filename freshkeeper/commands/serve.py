@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from inspect import Parameter
 
 
-KEYS_WITHOUT_OPTION = ("queries", "streams", "outputs", "graphs", "sources", "volatile")
+KEYS_WITHOUT_OPTION = ("queries", "streams", "outputs", "rows", "graphs", "sources", "volatile")
 """Keys of the config without an option: they hold several things by name."""
 
 

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.serve.live_page import page_routes
 from freshkeeper.maintenance.serve.openapi import openapi
 from freshkeeper.maintenance.serve.operation import Operation, Role, operation, routes_of
 from freshkeeper.maintenance.serve.problems import HANDLERS
-from freshkeeper.maintenance.serve.routes import answers, health, queries, sources, status, streams, views
+from freshkeeper.maintenance.serve.routes import answers, health, queries, rows, sources, status, streams, views
 
 
 @operation("GET", "/openapi.json", Role.PUBLIC)
@@ -28,6 +28,7 @@ OPERATIONS: Sequence[Operation] = [
     *answers.OPERATIONS,
     *streams.OPERATIONS,
     *views.OPERATIONS,
+    *rows.OPERATIONS,
     *sources.OPERATIONS,
     document,
 ]

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.problems import Problem
+from freshkeeper.maintenance.serve.row_caches import RowCache, RowsConfig
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.serve.service import QueryService
@@ -36,6 +37,9 @@ class AppContext:
     status: Status
     look_ups: LookUps
     streams: Mapping[str, StreamConfig]
+    rows: Mapping[str, RowCache] = field(default_factory=dict)
+    """rows by key, by the names of the config"""
+    row_configs: Mapping[str, RowsConfig] = field(default_factory=dict)
     largest_body: int
     most_listeners: int
     subscriptions: set[Subscription] = field(default_factory=set)
@@ -50,6 +54,11 @@ class AppContext:
         self.ended = True
         for subscription in list(self.subscriptions):
             subscription.close()
+
+    async def close_rows(self) -> None:
+        """Close the row caches, with the connections to their sources."""
+        for cache in self.rows.values():
+            await cache.aclose()
 
     def admit(self, listener: object) -> None:
         """Count a listener until `leave`; Problem if there are as many as permitted."""
@@ -128,5 +137,5 @@ def read_text(body: bytes) -> str:
 
 def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a response in JSON; NaN is an error."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
     return Response(text, status, headers, "application/json")

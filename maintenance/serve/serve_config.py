@@ -16,6 +16,7 @@ from freshkeeper.maintenance.engine.service_join.query_definition import QueryDe
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.runtime.run_config import by_name, resolve_paths
 from freshkeeper.maintenance.runtime.runtime_config import RuntimeConfig
+from freshkeeper.maintenance.serve.row_caches import RowsConfig
 from freshkeeper.maintenance.streams.gap_limit import GapLimit
 from freshkeeper.maintenance.streams.opening import address_of
 from freshkeeper.maintenance.streams.read_errors import ReadErrors
@@ -108,6 +109,15 @@ class ServeConfig(RuntimeConfig):
     queries: Annotated[dict[str, QueryDefinition], BeforeValidator(by_name)] = Field(
         default={},
         description="queries that are registered from the beginning: a directory of files, or by name a file or a text",
+    )
+    rows: dict[str, RowsConfig] = Field(
+        default={},
+        description="tables and addresses whose rows are served by key at /rows/NAME/KEY, kept fresh within a budget",
+        examples=[
+            'products: {http: "https://api.example.org/products/{key}", budget: 5/s}',
+            'users: {sql: "postgresql+psycopg://localhost/shop", budget: 300/min, batch: 100, key: integer,\n'
+            '  query: "SELECT id, name FROM users WHERE id IN {keys}"}',
+        ],
     )
     period: Annotated[int, BeforeValidator(as_ms), Field(ge=1)] = Field(
         default=1000, description="shared: how often it is paid, in event time"

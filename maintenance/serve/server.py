@@ -6,7 +6,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from freshkeeper.maintenance.serve.connections import ConnectionLimits, LimitedP
 from freshkeeper.maintenance.serve.connectors.connectors import Connectors
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.reloading import Reloading
+from freshkeeper.maintenance.serve.row_caches import RowNumbers
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard, check_private
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
@@ -47,12 +48,19 @@ class Server(uvicorn.Server):
     has_deadline = False
     """whether the process ends when stopping takes too long"""
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ending: Callable[[], None], closing: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(config)
-        self._ending = ending
+        self._ending, self._closing = ending, closing
         self.deadline = threading.Timer(MAX_STOP_S, _exit)
         self.deadline.daemon = True
         logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Complete requests, then close what they used on this loop."""
+        await super().shutdown(sockets)
+        await self._closing()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop gracefully on the first signal, at once on the second."""
@@ -69,7 +77,11 @@ def opened(config: ServeConfig, guard: Guard) -> AppContext:
     service = start(config, [metrics.observe, status.observe, look_ups.observe])
     service.answered, service.deleted = status.answered, status.forget
     metrics.registry.register(ServiceNumbers(service, status))
+    rows = {name: one.opened(name, config.state) for name, one in config.rows.items()}
+    metrics.registry.register(RowNumbers(rows))
     return AppContext(
+        rows=rows,
+        row_configs=config.rows,
         service=service,
         guard=guard,
         metrics=metrics,
@@ -88,7 +100,7 @@ def web_server(app: Any, context: AppContext, limits: ConnectionLimits, **https:
         app, http=protocol, lifespan="off", access_log=False, log_config=None, server_header=False,
         timeout_graceful_shutdown=STOP_TIMEOUT_S, **https,
     )  # fmt: skip
-    return Server(plain, context.end)
+    return Server(plain, context.end, context.close_rows)
 
 
 def serve(
