@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 NOTICEABLE_PRICE, NOTICEABLE_PACE = 1 / 16, 1 / 4
 """Entries are considered again when the logarithm of the price, or of the pace of reads, has moved by more."""
+FIRST_PRICE, FIRST_PRICE_BEHIND = 1.0, 0.25
+"""A request begins to be worth it if it makes the read right that asks for it, or, where that one gets the old row, one
+of four reads to come."""
 MAX_TICK_MS = 1000.0
 LONGEST_AUDIT_GAP = 5.0
 """Audits are at most so many times as far apart as they are on average."""
@@ -69,7 +72,7 @@ class KeyCache:
     """hits that were answered without a decision; readers count them without the lock"""
 
     def __post_init__(self) -> None:
-        self.controller = PriceController(target=self.target)
+        self.controller = PriceController(target=self.target, base=FIRST_PRICE if self.waits else FIRST_PRICE_BEHIND)
         self.table = RowTable(self.capacity, self.now(), self.seed)
         self.cache = RowCache(self.table, self.counters, self.shared)
         self.rows, self.rates = self.table.entries, self.table.rates

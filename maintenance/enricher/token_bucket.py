@@ -1,7 +1,7 @@
 """The budget of an enricher: a token bucket that nothing can overdraw, and the price that spends it well."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MISS_RESERVE = 0.05
 """The last part of the bucket is for keys that are not in the cache."""
@@ -76,7 +76,10 @@ class PriceController:
     target: float | None = None
     base: float = 1.0
     target_price: float = MIN_PRICE
-    price: float = 1.0
+    price: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.price = self.base
 
     def update(self, bucket: TokenBucket, income: float) -> float:
         """Return the price after so much income."""
