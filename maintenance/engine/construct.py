@@ -28,9 +28,8 @@ class ConstructTemplate:
         # pyoxigraph has no API for a template. Evaluate the CONSTRUCT once over VALUES that bind every variable to a
         # marked IRI: the triples that come back are the template.
         names = sorted({t.text[1:] for t in query.tree.head if t.kind is TokenKind.VAR})
-        values = (
-            f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{VARIABLE_PREFIX}{n}>' for n in names)}) }}"
-        )
+        marked = " ".join(f"<{VARIABLE_PREFIX}{name}>" for name in names)
+        values = f"VALUES ({' '.join('?' + name for name in names)}) {{ ({marked}) }}"
         text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
         found = Store().query(text)
         assert isinstance(found, QueryTriples)

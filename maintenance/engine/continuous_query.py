@@ -59,7 +59,8 @@ class EvaluationClock:
             waiting = [c for c in self._triggering if c.window.step is None]
         else:
             waiting = []
-        return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
+        triggers = [content.trigger() for content in waiting]
+        return min((t for t in triggers if t is not None), default=None)
 
     def advance_past(self, now: int) -> None:
         """Record that the evaluation at `now` is done."""
@@ -215,8 +216,10 @@ class ContinuousQuery:
     def advance(self, watermark: int) -> Iterator[Result]:
         """Yield the result of every evaluation before the watermark, in time order."""
         self.reach(watermark)
-        while (now := self.due()) is not None and now < watermark:
+        now = self.due()
+        while now is not None and now < watermark:
             yield from self._evaluate(now)
+            now = self.due()
 
     def conclude(self) -> Iterator[Result]:
         """Yield the evaluations that the last elements call for, after all streams have ended."""

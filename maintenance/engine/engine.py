@@ -68,7 +68,10 @@ class Engine:
             if (result := self._guarded(query, query.once, 0)) is not None:
                 yield result
         lost: InputLostError | None = None
-        while lost is None and (behind := self.inputs.next()) is not None:
+        while lost is None:
+            behind = self.inputs.next()
+            if behind is None:
+                break
             self.reading = True
             try:
                 self.before_reading()

@@ -46,10 +46,11 @@ def _plan(query: Query, plan: NativePlan, graphs: Collection[str]) -> dict[str, 
     described = [_input(query, n, inputs) for n in range(len(inputs))]
     for static, size in zip(described[len(plan.patterns) :], _sizes(query, plan, graphs), strict=False):
         static["solutions"] = size
+    services = [service.endpoint for service in query.outer_services]
     return {
         "inputs": described,
         "expressions": [" ".join(each.text.split()) for each in plan.expressions],
-        "services": [service.endpoint for service in query.outer_services],
+        "services": services,
         "kept": list(plan.projection),
         "groups": None if plan.head.grouping is None else _groups(plan.head.grouping),
     }

@@ -57,8 +57,12 @@ class AnswerBag:
     @classmethod
     def of(cls, pairs: Iterable[tuple[Answer, Freshness]]) -> "AnswerBag":
         """Build from pairs of an answer and its freshness."""
-        both = list(pairs)
-        return cls([answer for answer, _ in both], [freshness for _, freshness in both])
+        items: list[Answer] = []
+        freshness: list[Freshness] = []
+        for answer, fresh in pairs:
+            items.append(answer)
+            freshness.append(fresh)
+        return cls(items, freshness)
 
     def pairs(self) -> Iterator[tuple[Answer, Freshness]]:
         """Yield each answer with its freshness."""
@@ -128,7 +132,8 @@ def _bag_difference(left: AnswerBag, right: AnswerBag) -> AnswerBag:
         else:
             kept.append(n)
     kept.sort()
-    return AnswerBag([left.items[n] for n in kept], None if fresh is None else [fresh[n] for n in kept])
+    items = [left.items[n] for n in kept]
+    return AnswerBag(items, None if fresh is None else [fresh[n] for n in kept])
 
 
 NO_AGE = -1

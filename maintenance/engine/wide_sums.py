@@ -19,7 +19,8 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from freshkeeper.maintenance.query.pyoxigraph_workarounds import edited_text, tree_of
+from freshkeeper.maintenance.query.pyoxigraph_workarounds import edited_text
+from freshkeeper.maintenance.query.syntax.reading import read_sparql
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -76,7 +77,7 @@ def exact_sums(sparql: str, variables: Sequence[str], rows: Sequence[Sequence[ob
     """Return the query with exact sums if one of its sums is unbound in a row, else None."""
     if not any(None in row for row in rows):
         return None
-    tree = tree_of(sparql)
+    tree = read_sparql(sparql)
     places = []
     for name, made in tree.columns.items():
         if name in variables and any(token.is_word("SUM", "AVG") for token in made):

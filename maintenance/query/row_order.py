@@ -22,12 +22,10 @@ leaves both open; two evaluators return the same if both see the values ordered 
 from collections.abc import Iterable, Iterator
 from functools import reduce
 
-from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
-from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.reading import read_sparql
 from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.source_text import SourceText, Span
-from freshkeeper.maintenance.query.syntax.tokens import TokenKind, tokenize
+from freshkeeper.maintenance.query.syntax.source_text import Span
+from freshkeeper.maintenance.query.syntax.tokens import TokenKind
 from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -96,8 +94,8 @@ ORDER_DEPENDENT = ("SUM", "AVG", "MIN", "MAX")
 
 def order_aggregates(sparql: str) -> str:
     """Return the same query with its aggregates computed in one order."""
-    tokens = tokenize(sparql)
-    tree = read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+    tree = read_sparql(sparql)
+    tokens = tree.source.tokens
     names = tuple(dict.fromkeys(_aggregated(tree)))
     if not names:
         return sparql

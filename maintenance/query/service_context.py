@@ -12,26 +12,11 @@ that a SERVICE or another group binds.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from freshkeeper.maintenance.query.syntax import tree as syntax
 from freshkeeper.maintenance.query.syntax.rewrite import block_frame, window_edits
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Element,
-    Filter,
-    GraphBlock,
-    GroupBlock,
-    Minus,
-    Optional,
-    Select,
-    ServiceBlock,
-    TriplePattern,
-    Union,
-    Values,
-    WindowBlock,
-    all_variables,
-)
 
-JOINING = (TriplePattern, GroupBlock, Values, Union, Select)
-TRANSPARENT = (GroupBlock, Union)
+JOINING = (syntax.TriplePattern, syntax.GroupBlock, syntax.Values, syntax.Union, syntax.Select)
+TRANSPARENT = (syntax.GroupBlock, syntax.Union)
 """Blocks that join with the elements around them."""
 
 
@@ -39,21 +24,21 @@ TRANSPARENT = (GroupBlock, Union)
 class Level:
     """A group, and the place of the element that is the SERVICE block or holds it."""
 
-    group: Sequence[Element]
+    group: Sequence[syntax.Element]
     at: int
 
     @property
-    def holder(self) -> Element:
+    def holder(self) -> syntax.Element:
         """The SERVICE, or the block in which it stands."""
         return self.group[self.at]
 
     @property
     def others(self) -> frozenset[str]:
         """The variables that all other elements mention."""
-        return all_variables([*self.group[: self.at], *self.group[self.at + 1 :]])
+        return syntax.all_variables([*self.group[: self.at], *self.group[self.at + 1 :]])
 
 
-def enclosing_levels(group: Sequence[Element], service: ServiceBlock) -> list[Level]:
+def enclosing_levels(group: Sequence[syntax.Element], service: syntax.ServiceBlock) -> list[Level]:
     """Return the groups from the outermost to the one with the SERVICE in it, or none if it stands in no group."""
     for at, element in enumerate(group):
         if element is service:
@@ -77,7 +62,7 @@ class Siblings:
     """places of elements that must not take part"""
     handed: bool = False
     """whether EXISTS hands on the values of the groups around it, also to expressions in blocks"""
-    _chosen: dict[int, Element] = field(default_factory=dict)
+    _chosen: dict[int, syntax.Element] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose the elements; patterns come first, and a FILTER last, because it looks at its whole group."""
@@ -86,21 +71,21 @@ class Siblings:
         eligible = [(n, e) for n, e in siblings if self._is_eligible(n, e)]
         absent = [e for n, e in siblings if (n, e) not in eligible]
         # variables that the holder computes are missing here too
-        missing = self.services | self.others | all_variables([self.level.holder, *absent])
+        missing = self.services | self.others | syntax.all_variables([self.level.holder, *absent])
         self._chosen = {n: e for n, e in eligible if isinstance(e, JOINING)}
         looking = [(n, e) for n, e in eligible if not isinstance(e, JOINING)]
-        for n, element in sorted(looking, key=lambda item: isinstance(item[1], Filter)):
-            end = len(group) if isinstance(element, Filter) else n
+        for n, element in sorted(looking, key=lambda item: isinstance(item[1], syntax.Filter)):
+            end = len(group) if isinstance(element, syntax.Filter) else n
             if self._fits(element, missing - self._bound(end)):
                 self._chosen[n] = element
             else:
-                missing |= all_variables([element])
+                missing |= syntax.all_variables([element])
 
-    def _is_eligible(self, n: int, element: Element) -> bool:
+    def _is_eligible(self, n: int, element: syntax.Element) -> bool:
         return not element.has_service and n not in self.left_out and not self._looks_out(element)
 
     @property
-    def elements(self) -> list[tuple[int, Element]]:
+    def elements(self) -> list[tuple[int, syntax.Element]]:
         """The elements that take part, with their places."""
         return sorted(self._chosen.items())
 
@@ -119,27 +104,27 @@ class Siblings:
         for n, element in self.elements:
             if n >= end:
                 break
-            if not isinstance(element, Bind):
+            if not isinstance(element, syntax.Bind):
                 bound |= element.always
             elif element.inputs <= bound:
                 bound |= element.bound
         return bound
 
-    def _looks_out(self, element: Element) -> bool:
+    def _looks_out(self, element: syntax.Element) -> bool:
         """Return whether an element is a block that may look at a value that EXISTS hands on, which is missing here."""
         if not self.handed or not isinstance(element, JOINING):
             return False
-        if not any(isinstance(e, Filter | Bind) for e in element.walk()):
+        if not any(isinstance(e, syntax.Filter | syntax.Bind) for e in element.walk()):
             return False
-        return not (all_variables([element]) - element.always).isdisjoint(self.others)
+        return not (syntax.all_variables([element]) - element.always).isdisjoint(self.others)
 
-    def _fits(self, element: Element, missing: frozenset[str]) -> bool:
+    def _fits(self, element: syntax.Element, missing: frozenset[str]) -> bool:
         """Return whether an element means the same here.
 
         A variable that BIND computes may join with a SERVICE, but not with another group.
         """
-        if not isinstance(element, Bind):
-            return all_variables([element]).isdisjoint(missing)
+        if not isinstance(element, syntax.Bind):
+            return syntax.all_variables([element]).isdisjoint(missing)
         return element.bound.isdisjoint(self.others) and element.inputs.isdisjoint(missing)
 
 
@@ -147,7 +132,7 @@ class Siblings:
 class _Piece:
     """An element that takes part, perhaps renamed, with its place and the variables that it mentions."""
 
-    element: Element
+    element: syntax.Element
     level: int
     place: int
     variables: frozenset[str]
@@ -167,20 +152,22 @@ class Context:
     @property
     def substituted(self) -> frozenset[str]:
         """Variables that EXISTS may substitute in the SERVICE: all that are mentioned around it, bound or not."""
-        exists = [n for n, level in enumerate(self.levels[:-1]) if isinstance(level.holder, Filter | Bind)]
+        exists = [
+            n for n, level in enumerate(self.levels[:-1]) if isinstance(level.holder, syntax.Filter | syntax.Bind)
+        ]
         if not exists:
             return frozenset()
         return frozenset().union(*(level.others for level in self.levels[: exists[-1] + 1]))
 
-    def is_inside(self, *blocks: type[Element]) -> bool:
+    def is_inside(self, *blocks: type[syntax.Element]) -> bool:
         """Return whether the SERVICE stands in a block of one of these kinds."""
         return any(isinstance(level.holder, blocks) for level in self.levels[:-1])
 
-    def elements(self) -> tuple[Element, ...]:
+    def elements(self) -> tuple[syntax.Element, ...]:
         """Return the elements, inside the WINDOW and GRAPH blocks in which they stand."""
-        inner: tuple[Element, ...] = ()
+        inner: tuple[syntax.Element, ...] = ()
         for n, level in reversed(list(enumerate(self.levels))):
-            if isinstance(level.holder, GraphBlock):
+            if isinstance(level.holder, syntax.GraphBlock):
                 inner = (replace(level.holder, parts=(inner,)),)
             inner = (*(piece.element for piece in self.pieces if piece.level == n), *inner)
         return inner
@@ -189,7 +176,7 @@ class Context:
         """Return the elements as SPARQL, their blank nodes as variables."""
         text = ""
         for n, level in reversed(list(enumerate(self.levels))):
-            if isinstance(level.holder, GraphBlock):
+            if isinstance(level.holder, syntax.GraphBlock):
                 opening, closing = block_frame(level.holder.items[0], level.holder.name, windows)
                 text = f"{opening} {level.holder.name.text} {{ {text} }}{closing}"
             texts = (_sparql(piece.element, windows) for piece in self.pieces if piece.level == n)
@@ -197,14 +184,14 @@ class Context:
         return f"{{ {text} }}"
 
 
-def _sparql(element: Element, windows: Sequence[str]) -> str:
+def _sparql(element: syntax.Element, windows: Sequence[str]) -> str:
     element = element.over(element.source.without_blanks)
     return element.edited(window_edits(element.source.tokens, windows, element.first, element.stop))
 
 
-def context_of(group: Sequence[Element], service: ServiceBlock) -> Context:
+def context_of(group: Sequence[syntax.Element], service: syntax.ServiceBlock) -> Context:
     """Return the elements that join with a SERVICE."""
-    services = all_variables(e for top in group for e in top.walk() if isinstance(e, ServiceBlock))
+    services = syntax.all_variables(e for top in group for e in top.walk() if isinstance(e, syntax.ServiceBlock))
     walk = _Walk(enclosing_levels(group, service), services)
     # leaving an element out changes which variables arrive: walk again until nothing offends
     while found := walk.offenders():
@@ -231,7 +218,7 @@ class _Walk:
         self.outside = None
         for n, level in enumerate(self.levels):
             here = self._here(n, level)
-            self.pieces += [_Piece(e, n, place, all_variables([e])) for place, e in here.elements]
+            self.pieces += [_Piece(e, n, place, syntax.all_variables([e])) for place, e in here.elements]
             # patterns of an outer group restrict the SERVICE only through variables that reach it
             self.arriving |= here.variables
             if n + 1 == len(self.levels):
@@ -244,7 +231,7 @@ class _Walk:
     def _here(self, n: int, level: Level) -> Siblings:
         others = frozenset().union(*(other.others for other in self.levels if other is not level))
         left_out = frozenset(place for at, place in self.left_out if at == n)
-        handed = any(isinstance(outer.holder, Filter | Bind) for outer in self.levels[:n])
+        handed = any(isinstance(outer.holder, syntax.Filter | syntax.Bind) for outer in self.levels[:n])
         return Siblings(level, self.services, others, left_out, handed)
 
     def _enter(self, n: int, level: Level, here: Siblings) -> list[_Piece]:
@@ -253,15 +240,15 @@ class _Walk:
         if isinstance(block, TRANSPARENT):
             return []
         through = self.arriving & _through(block, here)
-        if isinstance(block, Optional) and self.outside is None:
+        if isinstance(block, syntax.Optional) and self.outside is None:
             self.outside = through
-        inside = all_variables([block])
+        inside = syntax.all_variables([block])
         blocked = inside - through
         if not through & inside:
             # nothing joins across the block's border: the elements inside alone give the values
             self.pieces = []
             through = frozenset()
-        elif isinstance(block, Select):
+        elif isinstance(block, syntax.Select):
             self.pieces = [_renamed(piece, blocked, n) for piece in self.pieces]
         else:
             offending = [p for p in self.pieces if p.variables & blocked and not _correlates(p, n, level)]
@@ -271,19 +258,19 @@ class _Walk:
         return []
 
 
-def _through(block: Element, here: Siblings) -> frozenset[str]:
+def _through(block: syntax.Element, here: Siblings) -> frozenset[str]:
     """Return the variables whose values may remove solutions from inside a block."""
-    if isinstance(block, Select):
+    if isinstance(block, syntax.Select):
         return block.passing
-    if isinstance(block, Filter):
+    if isinstance(block, syntax.Filter):
         return here.variables
     return here.before
 
 
 def _correlates(piece: _Piece, n: int, level: Level) -> bool:
     """Return whether the block is only queried for solutions that join with this piece: EXISTS for all of them."""
-    before = piece.place < level.at and not isinstance(piece.element, Filter)
-    return piece.level == n and (before or isinstance(level.holder, Filter))
+    before = piece.place < level.at and not isinstance(piece.element, syntax.Filter)
+    return piece.level == n and (before or isinstance(level.holder, syntax.Filter))
 
 
 def _renamed(piece: _Piece, names: frozenset[str], n: int) -> _Piece:
@@ -298,12 +285,12 @@ def _renamed(piece: _Piece, names: frozenset[str], n: int) -> _Piece:
 
 
 def window_variables(
-    elements: Sequence[Element], named: Sequence[str], merged: Sequence[str]
+    elements: Sequence[syntax.Element], named: Sequence[str], merged: Sequence[str]
 ) -> Mapping[str, frozenset[str]]:
     """Return the variables that the blocks of every window bind; merged windows share those of the default graph."""
     windows: dict[str, set[str]] = {name: set() for name in (*named, *merged)}
     _collect(elements, windows, named, merged)
-    for bind in (e for top in elements for e in top.walk() if isinstance(e, Bind)):
+    for bind in (e for top in elements for e in top.walk() if isinstance(e, syntax.Bind)):
         inputs = bind.variables - bind.bound
         for variables in windows.values():
             if inputs and inputs <= variables:
@@ -316,25 +303,25 @@ def _without_blank_nodes(variables: Iterable[str]) -> frozenset[str]:
 
 
 def _collect(
-    elements: Iterable[Element], windows: dict[str, set[str]], named: Sequence[str], merged: Sequence[str]
+    elements: Iterable[syntax.Element], windows: dict[str, set[str]], named: Sequence[str], merged: Sequence[str]
 ) -> None:
     for element in elements:
-        if isinstance(element, WindowBlock):
+        if isinstance(element, syntax.WindowBlock):
             names = named if element.iri is None else [element.iri]
             for name in names:
                 windows.setdefault(name, set()).update(_bound_without_services(element))
-        elif isinstance(element, TriplePattern):
+        elif isinstance(element, syntax.TriplePattern):
             for name in merged:
                 windows[name] |= element.bound
-        elif isinstance(element, Select):
+        elif isinstance(element, syntax.Select):
             _collect_projected(element, windows, named, merged)
-        elif not isinstance(element, ServiceBlock | GraphBlock | Filter | Minus):
+        elif not isinstance(element, syntax.ServiceBlock | syntax.GraphBlock | syntax.Filter | syntax.Minus):
             _collect(element.inner, windows, named, merged)
 
 
-def _bound_without_services(element: Element) -> frozenset[str]:
+def _bound_without_services(element: syntax.Element) -> frozenset[str]:
     """Return the variables that an element binds without its SERVICE blocks."""
-    if isinstance(element, ServiceBlock):
+    if isinstance(element, syntax.ServiceBlock):
         return frozenset()
     if not element.has_service:
         return element.bound
@@ -343,7 +330,7 @@ def _bound_without_services(element: Element) -> frozenset[str]:
 
 
 def _collect_projected(
-    element: Select, windows: dict[str, set[str]], named: Sequence[str], merged: Sequence[str]
+    element: syntax.Select, windows: dict[str, set[str]], named: Sequence[str], merged: Sequence[str]
 ) -> None:
     """Add the columns of a sub-query to the windows on whose variables it works."""
     inner: dict[str, set[str]] = {name: set() for name in windows}

@@ -18,25 +18,13 @@ from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.base.terms import text_of
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.syntax import tree as syntax
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import TokenKind
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Element,
-    Filter,
-    GroupBlock,
-    Minus,
-    Optional,
-    Select,
-    ServiceBlock,
-    TriplePattern,
-    all_variables,
-    bound_variables,
-)
 
-_LOOKING = (Filter, Minus, Bind)
+_LOOKING = (syntax.Filter, syntax.Minus, syntax.Bind)
 """Elements that look at the solutions before them, and bind nothing on which a join may rely."""
 
 SR_EXISTS = "freshkeeper_there"
@@ -62,7 +50,7 @@ class Split:
     prologue: Prologue = field(repr=False)
     used: tuple[frozenset[str], frozenset[str]] = field(repr=False)
     """the prefixes of the static and of the dynamic part"""
-    changing: tuple[Element, ...] = field(repr=False, compare=False)
+    changing: tuple[syntax.Element, ...] = field(repr=False, compare=False)
     """the elements of the dynamic part, blank nodes being variables"""
     validity_variables: tuple[str, ...] = ()
     """variables of the dynamic part that say since and until when a row holds"""
@@ -202,8 +190,8 @@ class _Splitter:
     service: ServicePattern
     volatile: frozenset[str]
     window: frozenset[str]
-    static: list[Element] = field(default_factory=list)
-    dynamic: list[Element] = field(default_factory=list)
+    static: list[syntax.Element] = field(default_factory=list)
+    dynamic: list[syntax.Element] = field(default_factory=list)
 
     def split(self) -> Split:
         """Return the split into two parts, or into one if a predicate that may match any IRI prevents that."""
@@ -273,7 +261,7 @@ class _Splitter:
     def _part(self) -> None:
         """Form the parts: volatile elements are dynamic, and those that reach the window without them are static."""
         reached = set(self.window)
-        patterns = [e for e in self.service.elements if not isinstance(e, Filter)]
+        patterns = [e for e in self.service.elements if not isinstance(e, syntax.Filter)]
         waiting = [e for e in patterns if not self._is_volatile(e)]
         while near := [e for e in waiting if _is_near(e, reached)]:
             reached |= _binds(near)
@@ -286,38 +274,44 @@ class _Splitter:
         bound = _binds(patterns)
         bound_static = _binds(self.static)
         for element in self.service.elements:
-            if not isinstance(element, Filter):
+            if not isinstance(element, syntax.Filter):
                 continue
             if not self._is_volatile(element) and element.variables & bound <= bound_static:
                 self.static.append(element)
             else:
                 self.dynamic.append(element)
 
-    def _needs_more(self, element: Element, patterns: Sequence[Element]) -> bool:
+    def _needs_more(self, element: syntax.Element, patterns: Sequence[syntax.Element]) -> bool:
         """Return whether an element looks at variables that only elements outside the static part bind."""
         others = [e for e in self.static if e is not element]
         elsewhere = _binds([e for e in patterns if e not in self.static]) - _binds(others)
-        looks = isinstance(element, Optional | Minus | Bind)
-        return looks and not all_variables([element]).isdisjoint(elsewhere - self.window)
+        looks = isinstance(element, syntax.Optional | syntax.Minus | syntax.Bind)
+        return looks and not syntax.all_variables([element]).isdisjoint(elsewhere - self.window)
 
-    def _is_volatile(self, element: Element) -> bool:
+    def _is_volatile(self, element: syntax.Element) -> bool:
         return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
 
     def _correlated(self) -> frozenset[str]:
         """Return the variables that volatile MINUS and EXISTS look at: a refresh binds them like a key."""
-        closed = [e for e in self.dynamic if isinstance(e, Minus) or (isinstance(e, Filter) and self._is_volatile(e))]
+        closed = [
+            e
+            for e in self.dynamic
+            if isinstance(e, syntax.Minus) or (isinstance(e, syntax.Filter) and self._is_volatile(e))
+        ]
         return frozenset().union(*(e.variables for e in closed))
 
-    def _in_text_order(self, part: Iterable[Element]) -> tuple[Element, ...]:
+    def _in_text_order(self, part: Iterable[syntax.Element]) -> tuple[syntax.Element, ...]:
         """Return a part in the order of the text, its blank nodes as variables."""
         source = self.service.block.source.without_blanks
         return tuple(element.over(source) for element in sorted(part, key=attrgetter("first", "stop")))
 
     def _looks_back(self, key: frozenset[str]) -> bool:
         """Return whether an element looks at solutions before it in which a key that it uses is not bound."""
-        before: list[Element] = []
+        before: list[syntax.Element] = []
         for element in (e for e in self.service.elements if e in self.dynamic):
-            if isinstance(element, Optional | Minus | Bind) and element.variables & key - bound_variables(before):
+            if isinstance(
+                element, syntax.Optional | syntax.Minus | syntax.Bind
+            ) and element.variables & key - syntax.bound_variables(before):
                 return True
             before.append(element)
         return False
@@ -348,10 +342,10 @@ class _Splitter:
         if not any(self._is_volatile(e) for e in self.service.elements):
             self._fail(f"no volatile predicate occurs in {self.service.block.group.flat}", self._suggestion())
 
-    def _check_element(self, element: Element) -> None:
-        if isinstance(element, ServiceBlock):
+    def _check_element(self, element: syntax.Element) -> None:
+        if isinstance(element, syntax.ServiceBlock):
             self._fail(f"a SERVICE inside a SERVICE: {element.flat}", "put it beside the outer one")
-        if isinstance(element, TriplePattern) and element.path and element.predicates & self.volatile:
+        if isinstance(element, syntax.TriplePattern) and element.path and element.predicates & self.volatile:
             self._fail(
                 f"a volatile predicate in the property path of {element.flat}",
                 "write the path as triple patterns, with a variable between them",
@@ -365,7 +359,7 @@ class _Splitter:
             lonely = " . ".join(e.flat for e in self.dynamic)
             self._fail(f"{lonely} shares no variable with a window or with the static part", "join it to one of them")
         # an edge without its key would be a row of the view that nothing can refresh
-        loose = key & _binds(self.static) - bound_variables(self.static) - self.window
+        loose = key & _binds(self.static) - syntax.bound_variables(self.static) - self.window
         if loose:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")
         for element in self.dynamic:
@@ -375,7 +369,7 @@ class _Splitter:
             self._check_optional(element)
             self._check_order(element, key)
 
-    def _check_connected(self, element: Element, key: frozenset[str]) -> None:
+    def _check_connected(self, element: syntax.Element, key: frozenset[str]) -> None:
         """Check that a dynamic element is joined with the others; two that are not need two refreshes."""
         others = [e.variables for e in self.dynamic if e is not element]
         if others and element.variables.isdisjoint(frozenset().union(*others)):
@@ -384,15 +378,15 @@ class _Splitter:
                 "put it into a SERVICE block of its own",
             )
 
-    def _check_covered(self, element: Element, key: frozenset[str]) -> None:
+    def _check_covered(self, element: syntax.Element, key: frozenset[str]) -> None:
         """Check that an element which looks at both parts finds both."""
-        if not isinstance(element, (Optional, *_LOOKING)):
+        if not isinstance(element, (syntax.Optional, *_LOOKING)):
             return
         here, there = self.dynamic, self.static
         if element in self.static:
             here, there = there, here
-        looked = all_variables([element])
-        if isinstance(element, Bind):
+        looked = syntax.all_variables([element])
+        if isinstance(element, syntax.Bind):
             looked = element.inputs
         missing = looked & _binds(there) - _binds([e for e in here if e is not element]) - key
         if missing:
@@ -401,28 +395,28 @@ class _Splitter:
                 "move it behind the SERVICE block",
             )
 
-    def _check_optional(self, element: Element) -> None:
+    def _check_optional(self, element: syntax.Element) -> None:
         """Check that variables bound only by an OPTIONAL do not join: SPARQL would drop rows that a view keeps."""
-        if not isinstance(element, Optional):
+        if not isinstance(element, syntax.Optional):
             return
         before = [e for e in self.service.elements if e.end <= element.start and not isinstance(e, _LOOKING)]
         others = self.static
         if element in self.static:
             others = self.dynamic
-        shared = (element.bound - bound_variables(before)) & (_binds(others) | self.window)
+        shared = (element.bound - syntax.bound_variables(before)) & (_binds(others) | self.window)
         if shared:
             self._fail(
                 f"{element.flat} alone binds {_listed(shared)}, which joins with what is outside it",
                 "use another variable inside OPTIONAL, and compare with FILTER",
             )
 
-    def _check_order(self, element: Element, key: frozenset[str]) -> None:
+    def _check_order(self, element: syntax.Element, key: frozenset[str]) -> None:
         """Check that an element looks at SN or key only behind patterns that bind them: a request binds them first."""
-        if not isinstance(element, (Optional, *_LOOKING)):
+        if not isinstance(element, (syntax.Optional, *_LOOKING)):
             return
         joining = key | self.window
-        looked = all_variables([element])
-        if isinstance(element, Bind):
+        looked = syntax.all_variables([element])
+        if isinstance(element, syntax.Bind):
             computed = element.bound & joining
             if element in self.static:
                 computed = element.bound & self.window
@@ -430,10 +424,10 @@ class _Splitter:
                 problem = f"{element.flat} computes {_listed(computed)}, which joins"
                 self._fail(problem, "move it behind the SERVICE block")
             looked -= element.bound
-        before = [e for e in self.service.elements if e.end <= element.start or isinstance(element, Filter)]
-        early = looked & joining & _binds(self.service.elements) - bound_variables(before)
+        before = [e for e in self.service.elements if e.end <= element.start or isinstance(element, syntax.Filter)]
+        early = looked & joining & _binds(self.service.elements) - syntax.bound_variables(before)
         if early:
-            where = "everywhere" if isinstance(element, Filter) else "before it"
+            where = "everywhere" if isinstance(element, syntax.Filter) else "before it"
             self._fail(f"{element.flat} looks at {_listed(early)}", f"let the pattern bind it {where}, in every branch")
 
     def _suggestion(self) -> str:
@@ -447,48 +441,48 @@ class _Splitter:
         raise SplitError(f"SERVICE {self.service.where}: {problem}; {remedy}")
 
 
-def is_open(element: Element) -> bool:
+def is_open(element: syntax.Element) -> bool:
     """Return whether a triple pattern may match any predicate: a variable, even in brackets, or a negated path."""
-    if not isinstance(element, TriplePattern):
+    if not isinstance(element, syntax.TriplePattern):
         return False
     if any(item.is_mark("!") for item in element.items):
         return True
     return any(isinstance(predicate, str) for _, predicate, _ in element.triples)
 
 
-def _is_near(element: Element, reached: set[str]) -> bool:
+def _is_near(element: syntax.Element, reached: set[str]) -> bool:
     """Return whether static patterns alone lead from the window to this element."""
-    if isinstance(element, Bind):
+    if isinstance(element, syntax.Bind):
         return element.variables - element.bound <= reached
     return not element.variables or not element.variables.isdisjoint(reached)
 
 
-def _binds(elements: Iterable[Element]) -> frozenset[str]:
+def _binds(elements: Iterable[syntax.Element]) -> frozenset[str]:
     return frozenset().union(*(e.bound for e in elements))
 
 
-def body_of(part: Sequence[Element], new: Mapping[Element, str] | None = None) -> str:
+def body_of(part: Sequence[syntax.Element], new: Mapping[syntax.Element, str] | None = None) -> str:
     """Return a part as SPARQL, with new text for some elements, also for nested ones."""
     new = new or {}
     edits = [Edit(e.start, e.end, text) for e, text in new.items() if e not in part]
     texts = []
     for element in part:
         text = new[element] if element in new else element.flat_with(edits)
-        if isinstance(element, Select):
+        if isinstance(element, syntax.Select):
             text = f"{{ {text} }}"
         texts.append(text)
     return " . ".join(texts)
 
 
-def _prefixes(part: Iterable[Element]) -> frozenset[str]:
+def _prefixes(part: Iterable[syntax.Element]) -> frozenset[str]:
     return frozenset(t.text.partition(":")[0] for e in part for t in e.items if t.kind is TokenKind.PNAME)
 
 
-def _is_set(element: Element) -> bool:
+def _is_set(element: syntax.Element) -> bool:
     """Return whether an element has every solution once, with all its variables shown."""
-    if isinstance(element, TriplePattern):
+    if isinstance(element, syntax.TriplePattern):
         return element.plain is not None and not any(v.startswith("_:") for v in element.variables)
-    if isinstance(element, Optional | GroupBlock):
+    if isinstance(element, syntax.Optional | syntax.GroupBlock):
         return all(map(_is_set, element.inner))
     return isinstance(element, _LOOKING)
 

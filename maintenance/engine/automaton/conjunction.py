@@ -48,7 +48,9 @@ class Conjunction:
 
     def rows(self, ids: Mapping[Term, int]) -> tuple[PatternRows, tuple[int, ...]]:
         """Return the patterns as rows in a canonical order and numbering, and the number of each variable."""
-        coded = ([term if isinstance(term, str) else ids[term] for term in triple] for triple in self.patterns)
+        coded: list[NamedPattern] = []
+        for triple in self.patterns:
+            coded.append([term if isinstance(term, str) else ids[term] for term in triple])
         numbers: dict[str, int] = {}
         rows = dict.fromkeys(_numbered(row, numbers) for row in sorted(coded, key=_shape))
         return tuple(rows), tuple(numbers[name] for name in self.variables)

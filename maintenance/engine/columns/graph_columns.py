@@ -26,7 +26,7 @@ class GraphColumns:
     @classmethod
     def of(cls, parts: Sequence[tuple[SmallInts, SmallInts, SmallInts]]) -> "GraphColumns":
         """Build from subjects, predicates and objects in any order; duplicates are removed."""
-        s, p, o = (np.concatenate([np.empty(0, np.int32), *(part[n] for part in parts)]) for n in range(3))
+        s, p, o = map(np.concatenate, zip(*parts, strict=True)) if parts else np.empty((3, 0), np.int32)
         known = np.zeros(int(p.max(initial=-1)) + 1, bool)
         known[p] = True
         each = np.flatnonzero(known)

@@ -71,7 +71,7 @@ class IdRows(IdAnswers[TermRow]):
         each, places = np.unique(self.ids, return_inverse=True)
         bound = each[each >= 0]
         terms = [*[None] * (each.size - bound.size), *self.dictionary.terms(bound)]
-        return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T]
+        return [tuple(map(terms.__getitem__, row)) for row in places.reshape(self.ids.shape).T]
 
 
 def stacked(columns: Sequence[Ints], size: int) -> Ints:

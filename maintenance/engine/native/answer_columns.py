@@ -111,7 +111,9 @@ class TemplateTriples:
         `marks` has a number for every solution; the result has four rows: mark, subject, predicate, object.
         """
         size = values.shape[1]
-        parts = [np.stack([marks, *(self._column(term, values, size) for term in triple)]) for triple in self.template]
+        parts = []
+        for triple in self.template:
+            parts.append(np.stack([marks, *(self._column(term, values, size) for term in triple)]))
         found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
         found = found[:, (found >= 0).all(axis=0)]
         found = found[:, first_occurrences(found)]

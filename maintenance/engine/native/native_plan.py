@@ -13,29 +13,13 @@ from typing import TypeAlias
 from freshkeeper.maintenance.engine.evaluator import Term
 from freshkeeper.maintenance.engine.native.plan_head import NotNativeError, PlanHead, read_head
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.syntax import tree as syntax
 from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted, blank_variable, names_in
 from freshkeeper.maintenance.query.syntax.tokens import Token, TokenKind, tokenize
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Element,
-    Filter,
-    GraphBlock,
-    GroupBlock,
-    Minus,
-    Optional,
-    Select,
-    ServiceBlock,
-    TriplePattern,
-    Union,
-    Values,
-    WindowBlock,
-    all_variables,
-    bound_variables,
-)
 
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
 """The positions of a triple pattern: variable names and terms."""
-JOINING = (TriplePattern, GroupBlock, Values, Union, Select)
+JOINING = (syntax.TriplePattern, syntax.GroupBlock, syntax.Values, syntax.Union, syntax.Select)
 BLANKS = ("_:", "freshkeeper_blank_")
 """Prefixes of the variables that stand for blank nodes, which are not visible."""
 NONDETERMINISTIC = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
@@ -80,7 +64,7 @@ class StaticJoin:
 class StaticPart:
     """A sub-query over static graphs, whose solutions form a relation."""
 
-    elements: tuple[Element, ...] = field(repr=False)
+    elements: tuple[syntax.Element, ...] = field(repr=False)
     variables: tuple[str, ...]
     """the variables that the rest of the query uses"""
 
@@ -88,13 +72,15 @@ class StaticPart:
     def join(self) -> "StaticJoin | None":
         """The part as a join of triple patterns with FILTERs, or None if it is more than that."""
         filters = [
-            e for e in self.elements if isinstance(e, Filter) and not e.parts and not _is_nondeterministic(e.items)
+            e
+            for e in self.elements
+            if isinstance(e, syntax.Filter) and not e.parts and not _is_nondeterministic(e.items)
         ]
         try:
             patterns = tuple(_plain([e for e in self.elements if e not in filters], ""))
         except NotNativeError:
             return None
-        looked = [(e, tuple(sorted(all_variables([e])))) for e in filters]
+        looked = [(e, tuple(sorted(syntax.all_variables([e])))) for e in filters]
         expressions = tuple(PlanExpression(e.text, names, None, _differ(e)) for e, names in looked)
         return StaticJoin(self.variables, patterns, expressions)
 
@@ -138,15 +124,15 @@ class _Reader:
     head: PlanHead
     graphs: Collection[str]
     patterns: list[WindowPattern] = field(default_factory=list)
-    statics: list[Element] = field(default_factory=list)
-    looking: list[Element] = field(default_factory=list)
+    statics: list[syntax.Element] = field(default_factory=list)
+    looking: list[syntax.Element] = field(default_factory=list)
     """FILTERs and BINDs over variables that are not static"""
-    before: dict[Element, frozenset[str]] = field(default_factory=dict)
+    before: dict[syntax.Element, frozenset[str]] = field(default_factory=dict)
     """by BIND: the variables that all solutions bind before it"""
-    services: list[ServiceBlock] = field(default_factory=list)
+    services: list[syntax.ServiceBlock] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Number the windows, and find the window that patterns outside WINDOW blocks match."""
+        """Assign numbers to the windows, and find the window that patterns outside WINDOW blocks match."""
         merged = self.query.dataset.merged_windows
         windows = list(self.query.windows)
         self.window_numbers: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.is_named}
@@ -156,26 +142,28 @@ class _Reader:
         if merged and (self.query.dataset.default_graphs or "" in self.graphs):
             raise NotNativeError("a window and static graphs are merged into the default graph")
 
-    def read(self, elements: Sequence[Element]) -> None:
+    def read(self, elements: Sequence[syntax.Element]) -> None:
         """Sort all elements of the query's group."""
         moving = self._moving_variables(elements)
         for n, element in enumerate(elements):
-            if isinstance(element, ServiceBlock):
+            if isinstance(element, syntax.ServiceBlock):
                 self.services.append(element)
                 continue
             if any(token.is_word(*NONDETERMINISTIC) for token in element.items):
                 raise NotNativeError(f"{_short(element)} is not deterministic", element)
-            if isinstance(element, WindowBlock):
+            if isinstance(element, syntax.WindowBlock):
                 self._window_block(element)
-            elif isinstance(element, TriplePattern) and self.default is not None:
+            elif isinstance(element, syntax.TriplePattern) and self.default is not None:
                 self._pattern(element, self.default)
             elif self._moves(element):
                 raise NotNativeError(f"{_short(element)} is more than a triple pattern over a window", element)
-            elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
+            elif isinstance(element, syntax.Filter | syntax.Bind) and not self._is_static(element, elements, n, moving):
                 self.looking.append(element)
-                if isinstance(element, Bind):
-                    self.before[element] = bound_variables(elements[:n])
-            elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
+                if isinstance(element, syntax.Bind):
+                    self.before[element] = syntax.bound_variables(elements[:n])
+            elif isinstance(element, (*JOINING, syntax.Filter, syntax.Bind)) or self._is_static(
+                element, elements, n, moving
+            ):
                 self.statics.append(element)
             else:
                 raise NotNativeError(f"{_short(element)} depends on what windows bind", element)
@@ -184,11 +172,11 @@ class _Reader:
         """Return the plan of everything that was read."""
         if not self.patterns:
             raise NotNativeError("no pattern matches a window")
-        certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
+        certain = frozenset().union(*(p.variables for p in self.patterns)) | syntax.bound_variables(self.statics)
         doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
-        if unsure := doubtful if self.head.star else doubtful & all_variables(self.services):
+        if unsure := doubtful if self.head.star else doubtful & syntax.all_variables(self.services):
             raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._first_occurrence(min(unsure)))
-        expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
+        expressions = tuple(self._expressions(certain.union(*(syntax.bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
         if self.services and (computed or self.head.form is not Form.SELECT):
             raise NotNativeError("a SERVICE is combined with a BIND, or with CONSTRUCT or ASK", self.services[0])
@@ -199,8 +187,10 @@ class _Reader:
             kept = self.head.needed
         if unbound := [name for name in (*kept, *self.head.output_variables) if name not in known | self._aggregates]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._first_occurrence(unbound[0]))
-        looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
-        parts = tuple(self._parts((frozenset(kept) | all_variables(self.services)).union(*looked)))
+        wanted = frozenset(kept) | syntax.all_variables(self.services)
+        wanted = wanted.union(*(e.variables for e in expressions))
+        wanted = wanted.union(*(p.variables for p in self.patterns))
+        parts = tuple(self._parts(wanted))
         return NativePlan(
             patterns=tuple(self.patterns),
             statics=parts,
@@ -223,60 +213,66 @@ class _Reader:
             return frozenset(one.name for one in grouping.aggregates)
         return frozenset()
 
-    def _window_block(self, block: WindowBlock) -> None:
+    def _window_block(self, block: syntax.WindowBlock) -> None:
         if block.iri is None:
             raise NotNativeError(f"the window of {_short(block)} is a variable", block)
-        bound = bound_variables(e for e in block.inner if isinstance(e, TriplePattern))
+        bound = syntax.bound_variables(e for e in block.inner if isinstance(e, syntax.TriplePattern))
         for element in block.inner:
-            if isinstance(element, TriplePattern):
+            if isinstance(element, syntax.TriplePattern):
                 self._pattern(element, self.window_numbers[block.iri])
-            elif isinstance(element, Filter) and all_variables([element]) <= bound:
+            elif isinstance(element, syntax.Filter) and syntax.all_variables([element]) <= bound:
                 self.looking.append(element)
             else:
                 raise NotNativeError(f"{_short(element)} is inside a WINDOW block", element)
 
-    def _pattern(self, element: TriplePattern, window: int) -> None:
+    def _pattern(self, element: syntax.TriplePattern, window: int) -> None:
         if not element.of_terms:
             raise NotNativeError(f"{_short(element)} is a path, or contains a triple term or an annotation", element)
         self.patterns += [WindowPattern(window, terms) for terms in _terms(element)]
 
-    def _moves(self, element: Element) -> bool:
+    def _moves(self, element: syntax.Element) -> bool:
         """Return True if anything inside an element matches a window or a source."""
         for inner in element.walk():
-            if isinstance(inner, WindowBlock | ServiceBlock):
+            if isinstance(inner, syntax.WindowBlock | syntax.ServiceBlock):
                 return True
-            if isinstance(inner, TriplePattern) and self.default is not None and not _within_graph(element, inner):
+            if (
+                isinstance(inner, syntax.TriplePattern)
+                and self.default is not None
+                and not _within_graph(element, inner)
+            ):
                 return True
         return False
 
-    def _moving_variables(self, elements: Sequence[Element]) -> frozenset[str]:
+    def _moving_variables(self, elements: Sequence[syntax.Element]) -> frozenset[str]:
         """Return the variables that window patterns bind."""
-        moving = [e for e in elements if isinstance(e, WindowBlock) or self._moves(e)]
-        return all_variables(moving)
+        moving = [e for e in elements if isinstance(e, syntax.WindowBlock) or self._moves(e)]
+        return syntax.all_variables(moving)
 
-    def _is_static(self, element: Element, group: Sequence[Element], at: int, moving: frozenset[str]) -> bool:
+    def _is_static(
+        self, element: syntax.Element, group: Sequence[syntax.Element], at: int, moving: frozenset[str]
+    ) -> bool:
         """Return True if only static elements bind what an element uses, so that it does not depend on any window."""
         if isinstance(element, JOINING):
             return True
         others = [e for e in group if isinstance(e, JOINING) and not self._moves(e)]
-        if isinstance(element, Filter):
-            return all_variables([element]) <= bound_variables(others)
-        before = bound_variables(e for e in group[:at] if e in others)
-        later = all_variables(e for e in group if e is not element and not (isinstance(e, Filter)))
-        if isinstance(element, Bind):
+        if isinstance(element, syntax.Filter):
+            return syntax.all_variables([element]) <= syntax.bound_variables(others)
+        before = syntax.bound_variables(e for e in group[:at] if e in others)
+        later = syntax.all_variables(e for e in group if e is not element and not (isinstance(e, syntax.Filter)))
+        if isinstance(element, syntax.Bind):
             return element.inputs <= before and element.bound.isdisjoint(moving)
-        if isinstance(element, Optional | Minus):
-            new = all_variables([element]) - before
+        if isinstance(element, syntax.Optional | syntax.Minus):
+            new = syntax.all_variables([element]) - before
             return new.isdisjoint(moving) and new.isdisjoint(later)
-        return isinstance(element, GraphBlock)
+        return isinstance(element, syntax.GraphBlock)
 
     def _expressions(self, certain: frozenset[str]) -> Iterator[PlanExpression]:
         """Yield BINDs in their order, then FILTERs, then the expressions in SELECT."""
         computed: set[str] = set()
-        for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
+        for element in sorted(self.looking, key=lambda e: isinstance(e, syntax.Filter)):
             if element.parts or _is_nondeterministic(element.items):
                 raise NotNativeError(f"{_short(element)} is not a deterministic function of its variables", element)
-            if isinstance(element, Bind):
+            if isinstance(element, syntax.Bind):
                 looked, (name,) = element.inputs, element.bound
                 if not looked <= self.before[element] | computed:
                     raise NotNativeError(
@@ -284,7 +280,7 @@ class _Reader:
                     )
                 yield self._computed(element.text, looked, name, certain, computed)
             else:
-                looked = all_variables([element])
+                looked = syntax.all_variables([element])
                 if not looked <= certain | computed:
                     raise NotNativeError(f"{_short(element)} uses a variable that not all solutions bind", element)
                 yield PlanExpression(element.text, tuple(sorted(looked)), None, _differ(element))
@@ -303,7 +299,7 @@ class _Reader:
     def _computed(
         self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
     ) -> PlanExpression:
-        if name in certain | computed or name in all_variables(self.statics):
+        if name in certain | computed or name in syntax.all_variables(self.statics):
             raise NotNativeError(f"?{name} is computed and also bound elsewhere", self._first_occurrence(name))
         computed.add(name)
         return PlanExpression(text, tuple(sorted(looked)), name)
@@ -313,15 +309,15 @@ class _Reader:
         # Solving connected parts apart avoids their Cartesian product.
         rest = list(self.statics)
         while rest:
-            part, names, grew = [rest.pop(0)], all_variables([]), True
+            part, names, grew = [rest.pop(0)], syntax.all_variables([]), True
             while grew:
-                names = all_variables(part)
-                more = [e for e in rest if not names.isdisjoint(all_variables([e]))]
+                names = syntax.all_variables(part)
+                more = [e for e in rest if not names.isdisjoint(syntax.all_variables([e]))]
                 grew = bool(more)
                 part, rest = part + more, [e for e in rest if e not in more]
             ordered = tuple(e for e in self.statics if e in part)
             shown = tuple(sorted(frozenset().union(*(e.bound for e in ordered)) & wanted))
-            sure = bound_variables(ordered)
+            sure = syntax.bound_variables(ordered)
             joined = frozenset(shown) & frozenset().union(*(p.variables for p in self.patterns))
             if not joined <= sure:
                 raise NotNativeError(
@@ -334,13 +330,13 @@ def _is_nondeterministic(items: Sequence[Token]) -> bool:
     return any(token.is_word(*NONDETERMINISTIC, "EXISTS") for token in items)
 
 
-def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:
+def _plain(elements: Sequence[syntax.Element], graph: str) -> Iterator[tuple[str, Terms]]:
     for element in elements:
-        if isinstance(element, TriplePattern) and element.of_terms:
+        if isinstance(element, syntax.TriplePattern) and element.of_terms:
             yield from ((graph, terms) for terms in _terms(element))
-        elif type(element) is GroupBlock:
+        elif type(element) is syntax.GroupBlock:
             yield from _plain(element.inner, graph)
-        elif type(element) is GraphBlock and element.iri is not None:
+        elif type(element) is syntax.GraphBlock and element.iri is not None:
             inside = [*_plain(element.inner, element.iri)]
             if not inside:  # GRAPH <g> {} has a solution if there is such a graph, which no triple pattern tells
                 raise NotNativeError("it asks whether a graph exists")
@@ -349,7 +345,7 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
             raise NotNativeError("it is more than a join")
 
 
-def _terms(element: TriplePattern) -> Iterator[Terms]:
+def _terms(element: syntax.TriplePattern) -> Iterator[Terms]:
     """Yield the triples of a pattern, with names of variables for blank nodes."""
     for triple in element.triples:
         s, p, o = (_position_name(term) for term in triple if not isinstance(term, Path | Quoted))
@@ -362,12 +358,13 @@ def _position_name(term: "str | Term") -> "str | Term":
     return term
 
 
-def _within_graph(outer: Element, inner: Element) -> bool:
+def _within_graph(outer: syntax.Element, inner: syntax.Element) -> bool:
     """Return True if an element is inside a GRAPH block of another one."""
-    return any(isinstance(e, GraphBlock) and any(inner is x for x in e.walk()) for e in outer.walk())
+    blocks = (element for element in outer.walk() if isinstance(element, syntax.GraphBlock))
+    return any(inner is element for block in blocks for element in block.walk())
 
 
-def _differ(element: Element) -> bool | None:
+def _differ(element: syntax.Element) -> bool | None:
     """Recognise FILTER(?a != ?b) and FILTER(?a = ?b), which ids alone decide if both are IRIs."""
     words = [token.text for token in element.items]
     if len(words) == 6 and words[1] == "(" and words[3] in ("=", "!=") and words[2][0] == words[4][0] == "?":
@@ -375,6 +372,6 @@ def _differ(element: Element) -> bool | None:
     return None
 
 
-def _short(element: Element) -> str:
+def _short(element: syntax.Element) -> str:
     text = element.flat
     return text if len(text) <= 60 else f"{text[:57]}..."

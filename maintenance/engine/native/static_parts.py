@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from operator import itemgetter
 
 import numpy as np
 from pyoxigraph import NamedNode
@@ -45,9 +46,11 @@ def solve_join(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Seque
     inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
     prologue, dictionary = query.expression.prologue.text, graphs.dictionary
     filters = [ExpressionEvaluator(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
-    found = [apply_expressions(solutions, filters) for solutions in DeltaJoin([*more, *inputs]).all()]
-    rows = [stacked([each.bound[name] for name in join.variables], each.size) for each in found]
-    return Relation(join.variables, np.concatenate([np.empty((len(join.variables), 0), np.int64), *rows], axis=1))
+    rows = [np.empty((len(join.variables), 0), np.int64)]
+    for solutions in DeltaJoin([*more, *inputs]).all():
+        kept = apply_expressions(solutions, filters)
+        rows.append(stacked([kept.bound[name] for name in join.variables], kept.size))
+    return Relation(join.variables, np.concatenate(rows, axis=1))
 
 
 def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:
@@ -64,9 +67,9 @@ def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dict
     found = evaluator.find(rewrite_for_pyoxigraph(text), {})
     assert isinstance(found, Table)
     rows = list(found.rows)
-    columns = [[row[found.variables.index(name)] for row in rows] for name in part.variables]
+    places = [found.variables.index(name) for name in part.variables]
     with dictionary.lock:
-        ids = [_ids(column, dictionary) for column in columns]
+        ids = [_ids(list(map(itemgetter(place), rows)), dictionary) for place in places]
         relation = Relation(part.variables, stacked(ids, len(rows)))
         dictionary.keep(relation)
     return relation

@@ -57,8 +57,10 @@ def templates_of(
     groups: dict[str, list[str]] = {}
     for name, text in texts.items():
         groups.setdefault(CONSTANT.sub(lambda found: found[0][0] + found[0][-1], text), []).append(name)
-    alike = ({name: texts[name] for name in names} for names in groups.values())
-    return [template for each in alike for template in _templates(each, read, graphs)]
+    found: list[QueryTemplate] = []
+    for names in groups.values():
+        found += _templates({name: texts[name] for name in names}, read, graphs)
+    return found
 
 
 def _templates(

@@ -64,9 +64,10 @@ class UncachedService:
         held, sns = self._results, self._sns
         found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
         freshness = [_freshness_at(held[sn][0], now) if sn in held else NOT_FRESH for sn in sns]
+        rows = [row for _, row in found]
         return ServiceRows(
             self.fetcher.source.variables,
-            [row for _, row in found],
+            rows,
             copies=[n for n, _ in found],
             freshness=freshness,
             sn=self.fetcher.source.split.sn,
@@ -91,14 +92,20 @@ class UncachedService:
                 LOGGER.info(
                     "SERVICE <%s> was not answered for %s: %s", self.fetcher.source.split.endpoint, sn, one.error
                 )
-        found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
+        pairs = zip(sns, delivery.expanded, strict=True)
+        found: dict[TermRow, dict[Key, Copy]] = {sn: {**one.copies} for sn, one in pairs if one.error is None}
         # The answer for a lookup key may name entries without their values; fetch these in a second round.
         unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
         if unread:
             more = yield from self.fetcher.carry_out(Order(now, list(unread)))
             read = dict(zip(unread, more.copies, strict=True))
-            found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
-        return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
+            for copies in found.values():
+                copies.update((key, read[key]) for key in copies.keys() & read.keys())
+        complete = {}
+        for sn, copies in found.items():
+            if all(copy.error is None for copy in copies.values()):
+                complete[sn] = copies
+        return complete
 
     def _rows(self, sn: TermRow, copies: Mapping[Key, Copy]) -> Iterable[TermRow]:
         for key, copy in copies.items():
@@ -189,7 +196,7 @@ class UnsplitService:
             found = yield from self.transports[name].query(query, now, self.within)
             if found.error is None:
                 rows = cast("Sequence[Bound]", found.value)
-                return [tuple(row.get(each) for each in names) for row in rows]
+                return [tuple(map(row.get, names)) for row in rows]
             LOGGER.info("SERVICE <%s> was not answered: %s", name, found.error)
         self.errors += 1
         return None

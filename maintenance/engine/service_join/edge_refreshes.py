@@ -62,10 +62,11 @@ class EdgeRefreshingEndpoint:
         sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
         found = yield from self.fetcher.carry_out(replace(order, sns=[*order.sns, *sent], edges=()))
         renewed = dict(zip(sent, found.expanded[missed:], strict=True))
+        expanded = list(map(self._with_edges, order.sns, found.expanded[:missed]))
         return replace(
             found,
-            expanded=[self._with_edges(sn, one) for sn, one in zip(order.sns, found.expanded[:missed], strict=True)],
-            late=[self._late(late) for late in found.late],
+            expanded=expanded,
+            late=list(map(self._late, found.late)),
             edges=[self._copy(sn, renewed.get(sn), order.now) for sn in order.edges],
             sent=[*found.sent, *[0.0] * (len(order.edges) - len(sent))],
         )

@@ -107,4 +107,5 @@ class CachedService:
 
 def _same(parts: Sequence[Freshness]) -> Freshness:
     """Return the freshness of entries that are fresh together: the lowest probability, the highest age."""
-    return Freshness(min(part.probability for part in parts), max(part.age or 0 for part in parts))
+    oldest = max(part.age or 0 for part in parts)
+    return Freshness(min(part.probability for part in parts), oldest)

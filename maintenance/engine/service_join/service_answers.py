@@ -202,11 +202,11 @@ class NativeServiceAnswers(NativeAnswers):
             service.leave()
 
     def _table(self, holders: Sequence[ColumnWindowStore]) -> SolutionTable:
-        needed = frozenset(self._projection).union(
-            *(service.service.variables for service in self.services),
-            *(service.service.part.sn for service in self.services),
-            *(expression.variables for expression in self.plan.expressions),
-        )
+        needed = set(self._projection)
+        for service in self.services:
+            needed.update(service.service.variables, service.service.part.sn)
+        for expression in self.plan.expressions:
+            needed.update(expression.variables)
         table = self._create_table(tuple(sorted(self.plan.bound & needed)), holders)
         for number, service in enumerate(self.services):
             service.table, service.number = table, number
@@ -247,7 +247,8 @@ class NativeServiceAnswers(NativeAnswers):
             srs = np.concatenate([srs[:, rows], found.srs[None]])
             solutions, slots = solutions[rows], [each[rows] for each in slots]
             if fits is not None:
-                bound, slots = {name: ids[fits] for name, ids in bound.items()}, [each[fits] for each in slots]
+                bound = {name: ids[fits] for name, ids in bound.items()}
+                slots = [each[fits] for each in slots]
                 srs, solutions = srs[:, fits], solutions[fits]
         for condition in self._expressions:
             names = condition.expression.variables

@@ -9,17 +9,8 @@ from freshkeeper.maintenance.engine.service_join.service_rows import Fetch
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import Split, split_of
+from freshkeeper.maintenance.query.syntax import tree as syntax
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Filter,
-    Lateral,
-    Minus,
-    Optional,
-    Select,
-    all_variables,
-    bound_variables,
-)
 from freshkeeper.maintenance.sources.annotations import with_validity
 from freshkeeper.maintenance.sources.sources import Source
 
@@ -68,9 +59,10 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
 
 def _check_exists(query: Query, pattern: ServicePattern) -> None:
     """Raise SplitError if the pattern uses values that EXISTS would substitute, which the source does not know."""
-    given = query.context(pattern).substituted - bound_variables(pattern.elements)
+    given = query.context(pattern).substituted - syntax.bound_variables(pattern.elements)
     for element in (inner for outer in pattern.elements for inner in outer.walk()):
-        if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):
+        names = element.variables & given
+        if isinstance(element, syntax.Filter | syntax.Bind | syntax.Minus | syntax.Optional) and names:
             said = ", ".join(f"?{name}" for name in sorted(names))
             problem = (
                 f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not"
@@ -93,9 +85,9 @@ def why_dropped(query: Query, service: ServicePattern, sn: tuple[str, ...]) -> s
     context, tree = query.context(service), query.tree
     if query.form is not Form.SELECT:
         return f"{query.form} has no place for what is not known"
-    if context.is_inside(Optional):
+    if context.is_inside(syntax.Optional):
         return "its SERVICE stands in OPTIONAL, so that they are given without it anyway"
-    if context.is_inside(Select, Minus, Filter, Bind, Lateral):
+    if context.is_inside(syntax.Select, syntax.Minus, syntax.Filter, syntax.Bind, syntax.Lateral):
         return "its SERVICE stands in a block that does not show what it lacks"
     if tree.has("LIMIT", "OFFSET", "HAVING", "VALUES"):
         return "what stands behind its pattern would take them for whole answers"
@@ -108,9 +100,11 @@ def _joined(query: Query, service: ServicePattern, own: frozenset[str]) -> str |
     """Return the reason if anything else joins with, or tests, values that only the SERVICE can bind."""
     levels = query.context(service).levels
     others = [e for level in levels for place, e in enumerate(level.group) if place != level.at]
-    made = own.union(*(e.bound for e in others if isinstance(e, Bind) and e.inputs & own))
+    made = own.union(*(e.bound for e in others if isinstance(e, syntax.Bind) and e.inputs & own))
     for element in others:
-        shared = all_variables([element]) & (made if isinstance(element, Filter | Minus) else element.bound & own)
+        shared = syntax.all_variables([element]) & (
+            made if isinstance(element, syntax.Filter | syntax.Minus) else element.bound & own
+        )
         if shared:
             return f"?{min(shared)} is made of what its SERVICE binds, and stands in another pattern or a FILTER too"
     return None

@@ -117,7 +117,7 @@ class ServiceView:
             self._keep(self.manager.revisit(now, at, slots, identity))
         # The last run was killed during this evaluation: its requests may have been sent, so they count as spent.
         elif doubt is not None and now == doubt.t:
-            self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
+            self._keep(self.manager.revisit(now, at, slots, identity, had=doubt.available, spent=doubt.spent))
             self._commit(arrived)
         else:
             prospect = self.manager.prepare_round_slots(now, at, slots, identity)
@@ -218,7 +218,8 @@ class ServiceView:
         manager.view.sn_slots(sorted({sn for _, sn, _ in new if sn not in numbers}, key=str))
         slots = manager.view.sn_slots([sn for _, sn, _ in new])
         self.source.forget(numbers)
-        return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
+        times = np.array([at for at, _, _ in new], np.int64)
+        return times, slots, [identity for _, _, identity in new]
 
     def _pull_demand(self, now: int) -> Ints:
         """Pull the new mappings of native queries; return the slots of their lookup keys."""

@@ -66,7 +66,8 @@ def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | No
     known = [grid for grid in grids if grid is not None]
     if not known or len(known) < len(grids):
         return None
-    step = gcd(*(step for step, _ in known), *(start - known[0][1] for _, start in known))
+    steps = gcd(*(step for step, _ in known))
+    step = gcd(steps, *(start - known[0][1] for _, start in known))
     if step * LONGEST_HORIZON >= min(step for step, _ in known):
         return (step, known[0][1])
     return None

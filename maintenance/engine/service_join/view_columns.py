@@ -235,7 +235,7 @@ class ViewColumns:
             assert isinstance(key, tuple)
             found.append(self.source.edges.get(key, {}).get(view.srs.keys[slot], ()))
         counts = np.array([len(each) for each in found], np.int64)
-        rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
+        rows = [tuple(map(edge.__getitem__, self._extra)) for each in found for edge in each]
         self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
         for listener in self.listeners:
             listener.sns.append(np.array(there, np.int64))

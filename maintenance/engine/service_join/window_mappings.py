@@ -17,16 +17,8 @@ from freshkeeper.maintenance.engine.windows import WindowState
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.pyoxigraph_workarounds import rewrite_for_pyoxigraph
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.syntax import tree as syntax
 from freshkeeper.maintenance.query.syntax.source_text import Path, Quoted, blank_variable
-from freshkeeper.maintenance.query.syntax.tree import (
-    Element,
-    Filter,
-    GraphBlock,
-    Minus,
-    ServiceBlock,
-    TriplePattern,
-    WindowBlock,
-)
 
 PatternPosition: TypeAlias = str | Term
 """The name of a variable, or a term."""
@@ -130,24 +122,24 @@ class WindowPart:
 
 
 def _patterns(
-    elements: Sequence[Element], contents: Sequence[WindowState], searched: tuple[WindowState, ...] | None = None
+    elements: Sequence[syntax.Element], contents: Sequence[WindowState], searched: tuple[WindowState, ...] | None = None
 ) -> Iterator[WindowTriplePattern]:
     """Yield the triple patterns over windows; those outside WINDOW blocks match the merged windows."""
     merged = tuple(c for c in contents if not c.window.is_named)
     for element in elements:
-        if isinstance(element, TriplePattern):
+        if isinstance(element, syntax.TriplePattern):
             if searched or merged:
                 yield from (
                     WindowTriplePattern(terms, merged if searched is None else searched) for terms in _filled(element)
                 )
-        elif isinstance(element, WindowBlock):
+        elif isinstance(element, syntax.WindowBlock):
             named = tuple(c for c in contents if c.window.is_named and element.iri in (None, c.window.name))
             yield from _patterns(element.inner, contents, named)
-        elif not isinstance(element, GraphBlock | Minus | Filter | ServiceBlock):
+        elif not isinstance(element, syntax.GraphBlock | syntax.Minus | syntax.Filter | syntax.ServiceBlock):
             yield from _patterns(element.inner, contents, searched)
 
 
-def _filled(element: TriplePattern) -> Iterator[tuple[PatternPosition, PatternPosition, PatternPosition]]:
+def _filled(element: syntax.TriplePattern) -> Iterator[tuple[PatternPosition, PatternPosition, PatternPosition]]:
     """Yield the triples of a pattern whose terms are all simple; blank nodes become variables."""
     for s, p, o in element.triples:
         known = [_blank(term) for term in (s, p, o) if not isinstance(term, Path | Quoted)]

@@ -3,46 +3,40 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from freshkeeper.maintenance.query.syntax import tree as syntax
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.source_text import SourceText, Span
-from freshkeeper.maintenance.query.syntax.tree import (
-    Bind,
-    Element,
-    Filter,
-    GraphBlock,
-    GroupBlock,
-    Lateral,
-    Minus,
-    Optional,
-    Select,
-    ServiceBlock,
-    TriplePattern,
-    Union,
-    Values,
-    WindowBlock,
-)
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.triples import node_end, statements
 
-BLOCKS: dict[str, type[Element]] = {
-    "OPTIONAL": Optional,
-    "MINUS": Minus,
-    "GRAPH": GraphBlock,
-    "WINDOW": WindowBlock,
-    "SERVICE": ServiceBlock,
-    "FILTER": Filter,
-    "BIND": Bind,
-    "VALUES": Values,
-    "LATERAL": Lateral,
+BLOCKS: dict[str, type[syntax.Element]] = {
+    "OPTIONAL": syntax.Optional,
+    "MINUS": syntax.Minus,
+    "GRAPH": syntax.GraphBlock,
+    "WINDOW": syntax.WindowBlock,
+    "SERVICE": syntax.ServiceBlock,
+    "FILTER": syntax.Filter,
+    "BIND": syntax.Bind,
+    "VALUES": syntax.Values,
+    "LATERAL": syntax.Lateral,
 }
 """Words that begin a block of a group."""
 
 
-def read_query(source: SourceText, opening: int | None = None) -> Select:
+def read_query(source: SourceText, opening: int | None = None) -> syntax.Select:
     """Return the tree of a query whose group opens at a token, by default the first group of SPARQL text."""
     reader = _Reader(source)
     stop = len(source.items) - 1
     if opening is None:
         opening = reader.pattern(stop)
     return reader.select(0, opening, stop)
+
+
+def read_sparql(text: str) -> syntax.Select:
+    """Return the tree of SPARQL text."""
+    tokens = tokenize(text)
+    return read_query(SourceText(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class _Reader:
             return self._opening(self._behind(index), stop)  # the first group is the template
         return index
 
-    def group(self, opening: int) -> Iterator[Element]:
+    def group(self, opening: int) -> Iterator[syntax.Element]:
         """Yield the elements of the group that opens at a token."""
         index = opening + 1
         stop = self.source.tokens.closing[opening]
@@ -78,7 +72,7 @@ class _Reader:
             else:
                 index = yield from self._triples(index, stop)
 
-    def _alternatives(self, first: int, stop: int) -> Element:
+    def _alternatives(self, first: int, stop: int) -> syntax.Element:
         """Read a group, or several with UNION between them."""
         index = first
         parts = []
@@ -89,33 +83,33 @@ class _Reader:
             if index == end:
                 break
         if len(parts) > 1:
-            return Union(self.source, first, end, tuple(parts))
-        return GroupBlock(self.source, first, end, tuple(parts))
+            return syntax.Union(self.source, first, end, tuple(parts))
+        return syntax.GroupBlock(self.source, first, end, tuple(parts))
 
-    def _block(self, first: int, stop: int) -> Element:
+    def _block(self, first: int, stop: int) -> syntax.Element:
         """Read a keyword and its operands, up to the end of the first bracket that holds a body."""
         block = BLOCKS[self.source.items[first].text.upper()]
         opening = self._opening(first, stop, "(", "{")
-        if block is Values and opening < stop and self.source.items[opening].is_mark("("):
+        if block is syntax.Values and opening < stop and self.source.items[opening].is_mark("("):
             opening = self._behind(opening)  # VALUES (?a ?b) { ... }: the body is behind the variables
         end = stop
         if opening < stop:
             end = self._behind(opening)
-        if block is Values:
+        if block is syntax.Values:
             return block(self.source, first, end)
         return block(self.source, first, end, self._groups(opening, end))
 
-    def select(self, first: int, opening: int, stop: int) -> Select:
+    def select(self, first: int, opening: int, stop: int) -> syntax.Select:
         """Read a query or a sub-query."""
         end = stop
-        parts: tuple[tuple[Element, ...], ...] = ()
+        parts: tuple[tuple[syntax.Element, ...], ...] = ()
         if opening < stop:
             end = self._behind(opening)
             parts = (tuple(self.group(opening)),)
         expressions = self._groups(end, stop)
         if self.source.items[first].is_word("SELECT"):  # only SELECT computes columns, which may contain EXISTS
             expressions = (*self._groups(first, opening), *expressions)
-        return Select(self.source, first, stop, parts, opening=opening, expressions=expressions)
+        return syntax.Select(self.source, first, stop, parts, opening=opening, expressions=expressions)
 
     def _behind(self, opening: int) -> int:
         return self.source.tokens.closing[opening] + 1
@@ -127,7 +121,7 @@ class _Reader:
             index = self.source.tokens.closing.get(index, index) + 1
         return index
 
-    def _groups(self, index: int, stop: int) -> tuple[tuple[Element, ...], ...]:
+    def _groups(self, index: int, stop: int) -> tuple[tuple[syntax.Element, ...], ...]:
         """Return the groups of a block: its own, or those of EXISTS inside its expressions."""
         found = []
         while index < stop:
@@ -137,7 +131,7 @@ class _Reader:
             index += 1
         return tuple(found)
 
-    def _triples(self, first: int, stop: int) -> Generator[Element, None, int]:
+    def _triples(self, first: int, stop: int) -> Generator[syntax.Element, None, int]:
         """Yield the triple patterns of one subject and return their end.
 
         A bracketed subject keeps all its triples together, in one element.
@@ -148,12 +142,12 @@ class _Reader:
         pairs = list(statements(tokens, subject[1], end))
         if pairs and not self.source.items[first].is_mark("[", "(", "<<"):
             for verb, value in pairs:
-                yield TriplePattern(self.source, first, value[1], (), (subject, verb, value))
+                yield syntax.TriplePattern(self.source, first, value[1], (), (subject, verb, value))
             return end
         spans: tuple[Span, ...] = (subject,)
         if end > subject[1]:
             spans = (subject, (subject[1], end))
-        yield TriplePattern(self.source, first, end, (), spans)
+        yield syntax.TriplePattern(self.source, first, end, (), spans)
         return end
 
     def _sentence(self, index: int, stop: int) -> int:
