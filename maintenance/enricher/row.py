@@ -103,17 +103,18 @@ def epoch_ms(time: float | datetime | None) -> int:
 
 
 def fingerprint(value: object) -> int:
-    """Return a number that is the same for equal rows, taken when a row is fetched.
+    """Return a number up to 255 that is the same for equal rows, taken when a row is fetched.
 
     Rows are compared by it, so that a row that its user has changed in place does not count as changed at the source,
-    and a row whose comparison fails (arrays of numpy) can be compared.
+    and a row whose comparison fails (arrays of numpy) can be compared. Only what is learned depends on it: one change
+    in 256 counts as none. Python has integers of this size once and for all, larger ones take 32 bytes a row.
     """
-    digest = hashlib.blake2b(digest_size=4)
+    digest = hashlib.blake2b(digest_size=1)
     try:
         _feed(digest.update, value, 0)
     except Exception as error:  # a row that cannot be read counts as unchanged for as long as it fails alike
         digest.update(repr(type(error)).encode())
-    return int.from_bytes(digest.digest(), "big") >> 2  # 30 bits: the smallest integer, and a missed change in 10⁹
+    return digest.digest()[0]
 
 
 MAX_DEPTH = 50
