@@ -12,13 +12,13 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.enricher.settings import Seconds, milliseconds
 from freshkeeper.maintenance.enricher.statistics import Counters
 
@@ -203,6 +203,19 @@ class JournalWriter:
         if self._file is not None:
             os.close(self._file)
         self._file = self._segment = None
+
+
+def read_lines(directory: Path) -> Iterator[list[Any]]:
+    """Yield the lines of a journal, segment by segment; a line that a kill has torn is left out."""
+    for segment in sorted(directory.glob(PATTERN)):
+        for line in segment.read_bytes().splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if found[:1] == ["enricher"] and found[1] != FORMAT:
+                raise InputError(f"{segment} is of format {found[1]}; this version reads {FORMAT}")
+            yield found
 
 
 def _write_until_stopped(journal: "weakref.ref[JournalWriter]") -> None:

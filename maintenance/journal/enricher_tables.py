@@ -4,14 +4,13 @@ Segments of JSON lines become Parquet when a reader comes; an interval is an eva
 torn last line of a process that was killed is left out.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from freshkeeper.maintenance.base.errors import InputError
-from freshkeeper.maintenance.enricher.enricher_journal import FORMAT, PATTERN
+from freshkeeper.maintenance.enricher.enricher_journal import PATTERN, read_lines
 from freshkeeper.maintenance.journal.journal import Buffer, write
 from freshkeeper.maintenance.journal.run_json import NO_BOUND, About, BoundNote, Contender, Setting
 
@@ -96,10 +95,7 @@ def write_tables(directory: Path) -> None:
     tables = directory / "evaluations.parquet"
     if tables.exists() and tables.stat().st_mtime >= max(segment.stat().st_mtime for segment in segments):
         return
-    intervals: list[_Interval] = []
-    for segment in segments:
-        intervals += _intervals(segment)
-    intervals.sort(key=lambda interval: interval.t_ms)
+    intervals = sorted(_intervals(directory), key=lambda interval: interval.t_ms)
     if not intervals:
         raise InputError(f"{directory}: nothing was read yet; the journal has no interval")
     rows = _Tables()
@@ -111,17 +107,13 @@ def write_tables(directory: Path) -> None:
     _about(intervals).write(directory)
 
 
-def _intervals(segment: Path) -> Iterator[_Interval]:
-    name, facts, fetches = "", {}, []
-    for line in segment.read_bytes().splitlines():
-        try:
-            kind, *rest = json.loads(line)
-        except ValueError:
-            continue  # torn by a kill
+def _intervals(directory: Path) -> Iterator[_Interval]:
+    name, facts = "", {}
+    fetches: list[list[Any]] = []
+    for kind, *rest in read_lines(directory):
         if kind == "enricher":
-            version, name, facts = rest
-            if version != FORMAT:
-                raise InputError(f"{segment} is of format {version}; this version reads {FORMAT}")
+            _, name, facts = rest
+            fetches = []
         elif kind == "fetch":
             fetches.append(rest)
         elif kind == "interval":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.enricher.enricher_journal import PATTERN, read_lines
 from freshkeeper.simulator.trace.event_files import NO_CHANGES, Events, NamedFile, columns_of, read_events
 
 UNCOVERED_SHARE = 0.1
@@ -114,10 +115,16 @@ def changes_of(history: Events) -> dict[str, Sequence[float]]:
 
 
 def _seen_in_journal(place: Path) -> Events:
-    from freshkeeper.simulator.trace.recorded_trace import changes_seen  # needs pyarrow
+    rows = []
+    for kind, *rest in read_lines(place):
+        if kind == "fetch" and rest[2]:  # it had changed
+            rows.append((rest[0], rest[1]))
+    if not any(place.glob(PATTERN)):
+        from freshkeeper.simulator.trace.recorded_trace import changes_seen  # needs pyarrow
 
-    table = changes_seen(place).data
-    rows = sorted(zip(table["t_ms"].to_pylist(), map(str, table["sr"].to_pylist()), strict=True))
+        table = changes_seen(place).data
+        rows = list(zip(table["t_ms"].to_pylist(), map(str, table["sr"].to_pylist()), strict=True))
+    rows.sort()
     if not rows:
         raise InputError(f"{place}: its refreshes saw no changes")
     note = f"{place}: {len(rows):,} changes that refreshes saw; those that none saw are missing."

@@ -17,8 +17,10 @@ from freshkeeper import Enricher, EnricherJournal
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.enricher_journal import MAX_QUEUED_FETCHES, JournalWriter
 from freshkeeper.maintenance.journal.enricher_tables import write_tables
+from freshkeeper.simulator.budget.read_log import ReadLog
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.report.page import write_report
+from freshkeeper.simulator.trace.event_files import NamedFile
 
 BEGIN = 1_777_593_600_000.0
 KEYS = 60
@@ -61,6 +63,15 @@ def test_a_journal_tells_reads_requests_and_audits_as_they_were(tmp_path: Path) 
     refreshes = parquet.read_table(tmp_path / "refreshes.parquet").to_pylist()
     assert sum(row["changed"] is not None for row in refreshes) == stats.refreshed
     assert sum(row["changed"] is True for row in refreshes) == stats.changed
+
+
+def test_the_changes_that_an_enricher_saw_are_a_history_for_the_next_budget(tmp_path: Path) -> None:
+    _, enricher = played(tmp_path / "journal")
+    reads = tmp_path / "reads.csv"
+    reads.write_text("".join(f"{BEGIN + 100 * n:.0f},{n % KEYS}\n" for n in range(12_000)))
+    log = ReadLog.read(NamedFile(reads), NamedFile(tmp_path / "journal"))
+    assert sum(map(len, log.changes.values())) == enricher.stats().changed
+    assert "changes that refreshes saw" in " ".join(log.notes)
 
 
 @pytest.mark.slow
