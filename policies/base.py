@@ -28,7 +28,7 @@ def read_only(array: Values) -> Values:
     if not array.flags.writeable:
         return array
     view: Values = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -198,10 +198,11 @@ class Round:
     """None: copies all"""
 
     def __post_init__(self) -> None:
+        values = vars(self)
         for name in ARRAYS_OF_A_ROUND:
-            array = getattr(self, name)
+            array = values[name]
             if array is not None:
-                object.__setattr__(self, name, read_only(array))
+                values[name] = read_only(array)
 
     @property
     def srs(self) -> int:

@@ -48,7 +48,7 @@ class Ranked(BasePolicy):
         if not isinstance(scores, np.ndarray) or scores.dtype.kind not in "iuf" or scores.shape != (round.srs,):
             told = f"{scores.dtype} of the shape {scores.shape}" if isinstance(scores, np.ndarray) else repr(scores)
             fault = f"must return {round.srs} numbers, one for each entry, not {told[:80]}"
-        elif math.isnan(scores.min(initial=np.inf)):  # a NaN is the minimum of all
+        elif scores.dtype.kind == "f" and math.isnan(scores.dot(scores)):  # of squares only a NaN makes NaN
             fault = f"gave the score NaN to entry {int(np.flatnonzero(np.isnan(scores))[0])}"
         if fault:
             raise BadSelectionError(f"the policy {self.name!r}: score() {fault}")

@@ -48,13 +48,16 @@ class PolicyRunner:
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Return the policy's choice, which is a valid one; nothing if the policy failed and failures are skipped."""
         self._begin(round.now)
-        nothing = Selection(np.empty(0, np.int32), np.empty(0), "the policy failed")
-        return self._guarded(lambda: self._checked("select", self.policy, round, budget, rng), nothing)
+        try:
+            return self._checked(self.policy, round, budget, rng)
+        except PolicyError as error:
+            self._count(error)
+            return Selection(np.empty(0, np.int32), np.empty(0), "the policy failed")
 
     def preview(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection | None:
         """Return what the policy would choose, on copies of its state and of the generator; None if it failed."""
         self._begin(round.now)
-        return self._guarded(lambda: self._checked("select", deepcopy(self.policy), round, budget, deepcopy(rng)), None)
+        return self._guarded(lambda: self._checked(deepcopy(self.policy), round, budget, deepcopy(rng)), None)
 
     def score(self, round: Round) -> Floats:
         """Return the scores of a ranked policy."""
@@ -109,10 +112,11 @@ class PolicyRunner:
         if now != self._now:
             self._now, self.error = now, ""
 
-    def _checked(
-        self, method: str, policy: Policy, round: Round, budget: Budget, rng: np.random.Generator
-    ) -> Selection:
-        selection = self._call(method, lambda: policy.select(round, budget, rng))
+    def _checked(self, policy: Policy, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        try:
+            selection = policy.select(round, budget, rng)
+        except Exception as error:
+            raise as_policy_error(policy, "select", error, self.context) from error
         check_selection(policy, selection, round, budget, self.context)
         return selection
 
@@ -127,13 +131,16 @@ class PolicyRunner:
         try:
             return call()
         except PolicyError as error:
-            if not self.skips_errors:
-                raise
-            # A round counts once, however many methods of the policy fail in it.
-            if not self.error:
-                self.failed_rounds += 1
-                self.error = str(error)
+            self._count(error)
             return instead
+
+    def _count(self, error: PolicyError) -> None:
+        """Raise the error unless errors are skipped; a round counts once, however many methods fail in it."""
+        if not self.skips_errors:
+            raise error
+        if not self.error:
+            self.failed_rounds += 1
+            self.error = str(error)
 
 
 def as_policy_error(policy: Policy, method: str, error: Exception, context: str = "") -> PolicyError:
@@ -195,7 +202,7 @@ def _fault_of_form(selection: object) -> str:
         return f"must give scores as a numpy array of numbers in one dimension, not {_brief(scores)}"
     if scores.size != chosen.size:
         return f"gave {scores.size} scores for {chosen.size} choices"
-    if np.isnan(scores).any():
+    if scores.dtype.kind == "f" and math.isnan(scores.dot(scores)):  # of squares only a NaN makes NaN
         return f"gave the score NaN to entry {int(chosen[np.isnan(scores)][0])}"
     return ""
 
