@@ -426,5 +426,4 @@ class LooksAhead(BasePolicy):
 
     @property
     def reach(self) -> int:
-        """The number of windows ahead that is set."""
         return self.windows

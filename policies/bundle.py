@@ -45,7 +45,6 @@ class Bundle(BasePolicy):
 
     @property
     def reach(self) -> int:
-        """The number of windows ahead that is set, or that saving needs."""
         return max(self.windows, FORESEEN)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

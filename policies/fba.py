@@ -27,7 +27,6 @@ class Fba(BasePolicy):
 
     @property
     def keeps_budget(self) -> bool:
-        """The literal reading overspends."""
         return not self.literal
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

@@ -24,7 +24,6 @@ class Gain(LooksAhead, Ranked):
     reason: ClassVar[str] = "most answers gained"
 
     def score(self, round: Round) -> Floats:
-        """Return the gain of entries that gain anything."""
         scores = expected_gain(round, round.expected_demand if self.expect else round.demand)
         return np.where(scores > 0, scores, NO)
 

@@ -29,11 +29,9 @@ class Ibm(Ranked):
     """case 2: count the window mappings of an SN, not the SN once"""
 
     def score(self, round: Round) -> Floats:
-        """Return the impact of stale entries."""
         return by_staleness(worth_if_stale(round), round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by impact in case 1, by SBM's order and then impact in case 2."""
         if round.case is Case.BGP:
             return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, -impact_of_sn(round), self.weighted)

@@ -19,7 +19,6 @@ class Lru(Ranked):
     reach = 0
 
     def score(self, round: Round) -> Floats:
-        """Return the age of each stale copy."""
         return np.where(round.stale_candidates, age(round), NO)
 
 

@@ -38,7 +38,6 @@ class Plan(LooksAhead, Ranked):
     ranks_under: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RATES, Knowledge.LEARNED})
 
     def score(self, round: Round) -> Floats:
-        """Return the index where staleness is not known; entries without one follow, by gain."""
         choice = NowOrLater(round, round.expected_demand if self.expect else round.demand)
         gain, more_than_all = choice.gain(), 1.0 + 2.0 * float(round.cost.sum())
         index = choice.indices(gain, round.candidates & (gain > MIN_GAIN), more_than_all)
@@ -46,7 +45,6 @@ class Plan(LooksAhead, Ranked):
         return np.where(index > MIN_GAIN, index, rest)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Refresh what is worth more now than later."""
         demand = round.expected_demand if self.expect else round.demand
         if not round.certain:
             return self._at_a_price(NowOrLater(round, demand), budget, rng)

@@ -20,5 +20,4 @@ class Random(Ranked):
     reach = 0
 
     def score(self, round: Round) -> Floats:
-        """0 for every stale candidate: the lot decides among equals."""
         return np.where(round.stale_candidates, 0.0, NO)

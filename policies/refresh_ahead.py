@@ -39,7 +39,6 @@ class RefreshAhead(Ttl):
     _reads: _Reads = field(default_factory=_Reads, init=False, repr=False, compare=False)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Select all copies that are old enough and were read since they were fetched, or are read now."""
         del budget, rng
         old, fetched = age(round), round.last_refresh
         in_use = (self._reads.note(round) > fetched) & (fetched != NEVER)

@@ -33,7 +33,6 @@ class Sbm(Ranked):
         return by_staleness(round.demand[:, 0], round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by demand in case 1, by the fewest missing inputs in case 2."""
         if round.case is Case.BGP:
             return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, np.zeros(round.graph.sns), self.weighted)

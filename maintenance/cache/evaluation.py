@@ -33,18 +33,9 @@ class PreparedRound:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class Decision(PreparedRound):
     """The choice of one evaluation, before anything is fetched."""
 
-    k: int
-    now: int
-    round: Round
-    srs: Ints
-    """the slots of the round's SRs"""
-    sns: Ints
-    """the slots of the SNs in the window"""
-    counts: Ints
-    """how many mappings each of them has there"""
     draws: Draws
     """the answers that are checked"""
     selection: Selection

@@ -36,12 +36,11 @@ from freshkeeper.maintenance.cache.evaluation import (
     Record,
     Refreshes,
 )
-from freshkeeper.maintenance.cache.late_refreshes import LateRefreshes
 from freshkeeper.maintenance.cache.round_builder import LONGEST_HORIZON, KeyText, RoundBuilder, plain_key_text
 from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.regular import Regular, regular_entries
-from freshkeeper.maintenance.cache.view_writer import ViewWriter
+from freshkeeper.maintenance.cache.view_writer import LateRefreshes, ViewWriter
 from freshkeeper.maintenance.cache.window_demand import WindowDemand
 from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded, Order
 from freshkeeper.maintenance.fetching.fetch_jobs import Pending, run_until_complete
@@ -178,6 +177,10 @@ class Manager:
         began = self.timer()
         self.demand.check(now)
         self.demand.advance(now, at, sns, identity)
+        return self._prepared(now, began)
+
+    def _prepared(self, now: int, began: int) -> PreparedRound:
+        """Build the round of the present window; the evaluation `began` at this reading of the timer."""
         srs, round = self.rounds.build(now, self.demand.k, self.endpoint.price, self.endpoint.miss_price)
         present, counts = self.demand.present()
         return PreparedRound(
@@ -223,12 +226,7 @@ class Manager:
             prices = price, budget.available, self.endpoint.miss_price
             chosen = whole_requests(chosen, missing, *prices, fits=not len(first))
         return Decision(
-            k=prepared.k,
-            now=prepared.now,
-            round=round,
-            srs=prepared.srs,
-            sns=prepared.sns,
-            counts=prepared.counts,
+            **(vars(prepared) | {"round": round}),
             draws=draws,
             selection=chosen,
             budget=budget,
@@ -362,15 +360,8 @@ class Manager:
     ) -> Evaluation:
         """Repeat an evaluation from before a restart with the view as it is; nothing is chosen or fetched."""
         self.demand.advance_again(now, at, sns, identity)
-        srs, round = self.rounds.build(now, self.demand.k, self.endpoint.price, self.endpoint.miss_price)
-        present, counts = self.demand.present()
         decision = Decision(
-            k=self.demand.k,
-            now=now,
-            round=round,
-            srs=srs,
-            sns=present,
-            counts=counts,
+            **vars(self._prepared(now, self.timer())),
             draws=Draws(),
             selection=Selection(np.empty(0, np.int32), np.empty(0), ""),
             budget=Budget(had, had),

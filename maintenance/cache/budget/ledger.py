@@ -124,7 +124,6 @@ class RuleIncome(Income):
     rule: BudgetRule
 
     def open(self, ledger: "Ledger") -> Budget:
-        """Pay for the next evaluation; the first one carries what the bank holds at first."""
         rule = self.rule
         if ledger.evaluations > 1:
             ledger.carried = min(rule.bank, max(Fraction(0), ledger.available))

@@ -330,7 +330,6 @@ class SharedIncome(Income):
     """in which it evaluated last"""
 
     def open(self, ledger: Ledger) -> Budget:
-        """Make the view's part available, and what is free."""
         with self.budget.lock:
             ledger.available, ledger.paid = self.budget.open(self, ledger.now), self.share
             ledger.carried = max(NO_MONEY, ledger.available - ledger.paid)
@@ -349,39 +348,31 @@ class SharedIncome(Income):
             self.budget.bid(self, Bid(answers, cost))
 
     def keep(self, ledger: Ledger, amount: Fraction) -> None:
-        """Keep what the choice of the evaluation costs; the rest is for the other views of this instant."""
         with self.budget.lock:
             ledger.available = self.budget.keep(self, min(ledger.available, amount))
 
     def extend(self, ledger: Ledger) -> None:
-        """Add, for retries, a part of what no view has chosen to spend."""
         with self.budget.lock:
             ledger.available += self.budget.extend(self)
 
     def claim(self, ledger: Ledger, amount: Fraction) -> Fraction:
-        """Return how much an interrupted evaluation can have spent, and make it available."""
         with self.budget.lock:
             ledger.available = self.budget.claim(self, amount)
         return ledger.available
 
     def spend(self, ledger: Ledger, cost: Fraction) -> None:
-        """Pay out of the common ledger, first from the view's own part."""
         with self.budget.lock:
             self.budget.spend(self, cost, ledger.overdraft)
 
     def balance(self, ledger: Ledger) -> str:
-        """Say what the view has of the shared budget, as the beginning of an error."""
         return f"{self.name} has {ledger.available} cost units of the shared budget"
 
     def dump(self) -> dict[str, Any]:
-        """Return the view's part of the common ledger."""
         return {"own": str(self.share), "due": str(self.due), "period": self.period}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Resume from an earlier run, in which the view had evaluated."""
         self.share, self.due = Fraction(state["own"]), Fraction(state["due"])
         self.period, self.evaluated = state["period"], True
 
     def check(self, ledger: Ledger) -> None:
-        """Raise BudgetError if all views overspent: one may spend what others leave, so only the sum is checked."""
         self.budget.check()

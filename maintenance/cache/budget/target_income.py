@@ -32,7 +32,6 @@ class TargetIncome(RuleIncome):
         return cls(rule, Controller.of(target, rule.per_evaluation))
 
     def pay(self, evaluation: int) -> Fraction:
-        """Return what an evaluation is paid; all of them together never get more than the rule pays."""
         self.due += self.controller.pay
         unit = self.rule.unit
         paid = min(self.due // unit * unit, super().pay(evaluation))
@@ -41,17 +40,14 @@ class TargetIncome(RuleIncome):
         return paid
 
     def check(self, ledger: Ledger) -> None:
-        """Raise BudgetError if more was spent than was paid out, or than the rule pays."""
         super().check(ledger)
         if not ledger.overdraft and ledger.spent > self.total + self.rule.initial:
             raise BudgetError(f"{ledger.spent} cost units were spent, and {self.total} were paid towards the target")
 
     def dump(self) -> dict[str, Any]:
-        """Return what was paid out, and what the controller has learned."""
         return {"due": str(self.due), "total": str(self.total), "controller": self.controller.dump()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Resume from a dumped ledger; one that had no target is paid by the controller from now on."""
         self.due, self.total = Fraction(state.get("due", 0)), Fraction(state.get("total", state["spent"]))
         if "controller" in state:
             self.controller.load(state["controller"])
