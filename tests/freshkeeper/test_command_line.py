@@ -1,6 +1,7 @@
 """The command line: data on standard output, all else on standard error, and mistakes as one line with an exit code."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -520,3 +521,14 @@ def test_the_demo_prints_standings(freshkeeper: Call) -> None:
     )
     (row,) = json.loads(replayed.out)["rows"]
     assert row["freshness"] > standings[0]["freshness"], "with more budget, from the journal alone"
+
+
+def test_a_dry_run_tells_settings_runs_and_about_how_long_and_writes_nothing(freshkeeper: Call, tmp_path: Path) -> None:
+    options = ["simulate", *SMALL, "--policy", "lru", "--budget", "3,5", "--seeds", 2, "--dry-run"]
+    said = freshkeeper(*options)
+    assert [word for word in ("budget=3", "budget=5", "evaluations", "lru") if word not in said.out] == []
+    assert re.search(r"2 settings × 2 seeds = 4 runs; about \d+ s in one process, judged by 2 short runs", said.err)
+    plan = json.loads(freshkeeper(*options, "--json").out)
+    assert ([one["varied"] for one in plan["settings"]], plan["runs"]) == ([{"budget": 3}, {"budget": 5}], 4)
+    assert plan["seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
