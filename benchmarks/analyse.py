@@ -27,7 +27,8 @@ from pyarrow import parquet
 from stopwatch import ratios, show
 
 from freshkeeper.maintenance.analysis.analysis import analyse, headline_alone
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB, chosen
+from freshkeeper.maintenance.analysis.engine_choice import chosen
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.analysis.spark_session import spark_session
 from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.journal import journal

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.analysis.judging import NEVER_STALE, SUBS, Judge, Parts, schema
+from freshkeeper.maintenance.analysis.judging import NEVER_STALE, SUBS, DuckDB, Judge, Parts, schema
 
 STEPS = {
     "by_copy": """

@@ -18,9 +18,8 @@ from freshkeeper.maintenance.analysis.analysis_tables import (
     Row,
     remarks_on,
 )
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.journal_tables import Cuts, Database, Tables, located, opened, read
-from freshkeeper.maintenance.analysis.judging import Parts, added_up, judge
+from freshkeeper.maintenance.analysis.judging import DuckDB, Parts, added_up, judge
 from freshkeeper.maintenance.analysis.questions import (
     EVALUATIONS,
     HEADLINE,
@@ -54,7 +53,7 @@ class Judging(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scope:
+class AnalysisScope:
     """The scope of an analysis."""
 
     target: float = 0.95
@@ -77,7 +76,7 @@ def analyse(
     The engine is closed when it is done. `only` says which parts and rows are meant; without it it is all.
     """
     place = located(out or f"{run}/analysis")
-    scope = Scope(target=target, top=top, cuts=only)
+    scope = AnalysisScope(target=target, top=top, cuts=only)
     with _begun(engine, run, target) as database, _unfinished(engine, place) as unfinished:
         found = _tables(engine, database, run, scope)
         for name in found.tables:
@@ -91,10 +90,12 @@ def analyse(
 
 def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, Any]:
     """Return what an analysis says of freshness, by seed as well, of audits and of what was expected; write nothing."""
-    return _digest(run, target, analysed(engine, run, Scope(target=target, judging=Judging.HEADLINE, names=HEADLINE)))
+    return _digest(
+        run, target, analysed(engine, run, AnalysisScope(target=target, judging=Judging.HEADLINE, names=HEADLINE))
+    )
 
 
-def analysed(engine: DuckDB, run: str, scope: Scope) -> Analysis:
+def analysed(engine: DuckDB, run: str, scope: AnalysisScope) -> Analysis:
     """Analyse a run in memory, large tables included but for one row per evaluation; the engine is closed then."""
     with _begun(engine, run, scope.target) as database:
         found = _tables(engine, database, run, scope)
@@ -109,7 +110,7 @@ def _digest(run: str, target: float, found: Analysis) -> dict[str, Any]:
     return {"run": run, "format": FORMAT, "target": target, **small, "cannot_tell": [*found.missing, *found.remarks]}
 
 
-def _tables(engine: DuckDB, database: Database, run: str, scope: Scope) -> Analysis:
+def _tables(engine: DuckDB, database: Database, run: str, scope: AnalysisScope) -> Analysis:
     """Make the tables in the database; the large ones are left there and empty here."""
     source = _judged(engine, database, run, scope)
     there = set(source.there)
@@ -128,7 +129,7 @@ def _tables(engine: DuckDB, database: Database, run: str, scope: Scope) -> Analy
     return Analysis(tables, missing, list(remarks_on(tables)))
 
 
-def _set_variables(database: Database, source: Tables, scope: Scope) -> None:
+def _set_variables(database: Database, source: Tables, scope: AnalysisScope) -> None:
     ((seeds, dated),) = database.sql(SEEDS_AND_DATES).fetchall()
     values = {
         "target": scope.target,
@@ -141,7 +142,7 @@ def _set_variables(database: Database, source: Tables, scope: Scope) -> None:
         database.execute(f"SET VARIABLE {variable} = $1", [value])
 
 
-def _judged(engine: DuckDB, database: Database, run: str, scope: Scope) -> Tables:
+def _judged(engine: DuckDB, database: Database, run: str, scope: AnalysisScope) -> Tables:
     """Prepare the tables of a run as questions need them."""
     place = located(run)
     found = read(database, engine.near(place), scope.cuts)

@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 
 from freshkeeper.maintenance.analysis.analysis import AnalysisError, analyse
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.analysis.journal_tables import Cut
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.base.files import atomic_file
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files

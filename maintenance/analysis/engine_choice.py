@@ -1,50 +1,22 @@
 """The engines of an analysis: DuckDB in this process where data are small or there is no Java, else Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 from pyarrow import parquet
 
-from freshkeeper.maintenance.analysis import judging
-from freshkeeper.maintenance.analysis.judging import Judge, Parts
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.base.errors import ConfigError, check_name
-from freshkeeper.maintenance.journal.enricher_tables import write_tables
 from freshkeeper.maintenance.journal.journal import files
 
 NAMES = ["auto", "duckdb", "spark"]
 LOCAL = "local[*]"
 SMALL = 200_000_000
 """Answers up to which one machine is enough, and quicker than Spark on it."""
-
-
-class DuckDB:
-    """This process alone: no Java, no start-up time. Spark is an engine as well, and departs from this one."""
-
-    name = "duckdb"
-    failures: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
-
-    def near(self, run: str) -> Path:
-        """Return a directory that this process can read, with the columns of answers if not their rows."""
-        write_tables(Path(run))
-        return Path(run)
-
-    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
-        """Judge all answers of a run, one slice after another, each on all cores."""
-        del run
-        return judge.judged(judge.slices(judging.SLICE))
-
-    def deliver(self, made: Path, path: str) -> None:
-        """Put a finished directory where this process cannot."""
-        del made
-        raise ConfigError(f"{path}: DuckDB writes on this machine; --engine spark writes where a cluster does")
-
-    def close(self) -> None:
-        """Let go of what was kept."""
 
 
 def chosen(

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from freshkeeper.maintenance.analysis.journal_tables import UNKNOWN, Database, Tables, name_parts, opened
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.journal.enricher_tables import write_tables
 
 SLICE = 4_000_000
 """Answers that are judged at once, with some 200 bytes each; an evaluation that has more is a slice of its own."""
@@ -154,8 +157,35 @@ class Judge:
         database.sql(f"SELECT * FROM ({self.answers}) AS answers {where}").create_view("slice")
         for name, query in self.shared_queries.items():
             database.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
-        return {name: database.sql(query).to_arrow_table().select(schema(name).names).cast(schema(name))
-                for name, query in self.result_queries.items()}  # fmt: skip
+        parts = {}
+        for name, query in self.result_queries.items():
+            parts[name] = database.sql(query).to_arrow_table().select(schema(name).names).cast(schema(name))
+        return parts
+
+
+class DuckDB:
+    """This process alone: no Java, no start-up time. Spark is an engine as well, and departs from this one."""
+
+    name = "duckdb"
+    failures: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
+
+    def near(self, run: str) -> Path:
+        """Return a directory that this process can read, with the columns of answers if not their rows."""
+        write_tables(Path(run))
+        return Path(run)
+
+    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
+        """Judge all answers of a run, one slice after another, each on all cores."""
+        del run
+        return judge.judged(judge.slices(SLICE))
+
+    def deliver(self, made: Path, path: str) -> None:
+        """Put a finished directory where this process cannot."""
+        del made
+        raise ConfigError(f"{path}: DuckDB writes on this machine; --engine spark writes where a cluster does")
+
+    def close(self) -> None:
+        """Let go of what was kept."""
 
 
 def judge(database: Database, tables: Tables, headline: bool) -> Judge:
@@ -183,5 +213,6 @@ def added_up(database: Database, pieces: Iterable[Parts]) -> None:
         for name, rows in piece.items():
             database.from_arrow(rows).insert_into(name)
     for name, (keys, sums) in TABLES.items():
-        columns = [f'"{key}"' for key in keys.split()] + [f"sum({word})::bigint AS {word}" for word in sums.split()]
+        columns = [f'"{key}"' for key in keys.split()]
+        columns += [f"sum({word})::bigint AS {word}" for word in sums.split()]
         database.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM {name} GROUP BY ALL")

@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.analysis import judging
 from freshkeeper.maintenance.analysis.cluster_files import ClusterFiles
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.analysis.judging import Judge, Parts
+from freshkeeper.maintenance.analysis.judging import DuckDB, Judge, Parts
 from freshkeeper.maintenance.analysis.ship import ship
 from freshkeeper.maintenance.journal.journal import SCHEMAS
 from freshkeeper.maintenance.journal.run_json import FILE

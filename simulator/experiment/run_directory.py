@@ -116,11 +116,11 @@ def read_about(path: Path) -> About | None:
 
 def _analysed(path: Path, target: float | None, last: int | None, whole: bool, notes: list[str]) -> Analysis:
     """Analyse a run as far as that takes seconds, and note what is left out."""
-    from freshkeeper.maintenance.analysis.analysis import HEADLINE_TABLES, Judging, Scope, analysed
+    from freshkeeper.maintenance.analysis.analysis import HEADLINE_TABLES, AnalysisScope, Judging, analysed
     from freshkeeper.maintenance.analysis.engine_choice import chosen, rows_of
 
     answers = rows_of(path, "answers")
-    scope = Scope(target=USUAL_TARGET if target is None else target, last=last)
+    scope = AnalysisScope(target=USUAL_TARGET if target is None else target, last=last)
     if not whole:
         scope = replace(scope, judging=Judging.HEADLINE, names=HEADLINE_TABLES)
     if answers > MOST_ANSWERS_JUDGED:

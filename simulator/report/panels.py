@@ -105,7 +105,8 @@ def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -
 def budget_line(group: Group, panel: Panel, policy: str) -> tuple[list[float], list[float]]:
     """Return the budgets of a panel and the freshness of a policy at each."""
     run = [(float(value), setting) for value, setting in panel.at if (setting, policy) in group.scores]
-    return [value for value, _ in run], [group.scores[setting, policy].freshness.mean for _, setting in run]
+    freshness = [group.scores[setting, policy].freshness.mean for _, setting in run]
+    return [value for value, _ in run], freshness
 
 
 def reaches(group: Group, panel: Panel, targets: Sequence[float] = TARGETS) -> dict[str, list[Reach]]:

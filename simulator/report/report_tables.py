@@ -14,8 +14,9 @@ from freshkeeper.maintenance.pages.amounts import (
 )
 from freshkeeper.maintenance.pages.page import PageTable, TableRow
 from freshkeeper.simulator.experiment.baselines import MARK, Baseline
+from freshkeeper.simulator.experiment.scores import Score
 from freshkeeper.simulator.report.groups import CASES, TTL, Group
-from freshkeeper.simulator.report.panels import BUDGET, TARGETS, chooser_of, panels, reaches
+from freshkeeper.simulator.report.panels import BUDGET, TARGETS, Reach, chooser_of, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
 
 FRESH, OVER, OF_THE_BOUND, POOLED = "Fresh answers", "Over", "Of the bound", "Pooled"
@@ -40,8 +41,9 @@ def _of_setting(group: Group, setting: str) -> PageTable:
         if any(row.get(head, UNKNOWN) != UNKNOWN for row in cells.values()):
             heads.append(head)
     best = _best(group, setting, [policy for policy in policies if policy in group.ranked])
-    rows = [
-        TableRow(
+    rows = []
+    for policy in policies:
+        row = TableRow(
             policy,
             [cells[policy].get(head, UNKNOWN) for head in heads],
             marks=_marks(group, setting, policy, best=policy == best),
@@ -49,8 +51,7 @@ def _of_setting(group: Group, setting: str) -> PageTable:
             best=policy == best,
             bound=group.is_bound(policy),
         )
-        for policy in policies
-    ]
+        rows.append(row)
     titles = ["Policy", *(head.replace(OVER, f"Points over {baseline}") for head in heads)]
     return _of_choice(group, "Policies side by side", titles, rows, setting)
 
@@ -151,24 +152,24 @@ def tables_of_knowledge(every: Sequence[Group]) -> Iterator[PageTable]:
     """Yield a table per case that was run at several levels of knowledge, each in columns of its own."""
     for case in dict.fromkeys(group.case for group in every):
         levels = [group for group in every if group.case == case]
-        names = [group.knowledge or "not recorded" for group in levels]
-        heads = ["Setting", "Policy", *(f"Fresh, {name}" for name in names), *(f"Requests, {name}" for name in names)]
+        heads = ["Setting", "Policy"]
+        for measure in ("Fresh", "Requests"):
+            heads += [f"{measure}, {group.knowledge or 'not recorded'}" for group in levels]
         if len(levels) > 1:
             yield PageTable(CASES.get(case, case), heads, list(_levels(levels)))
 
 
 def _levels(levels: Sequence[Group]) -> Iterator[TableRow]:
     """Yield each setting and policy of the first level that another level has as well."""
-    scores = [{(group.text(s), p): score for (s, p), score in group.scores.items()} for group in levels]
-    for setting, policy in scores[0]:
-        at_levels = [by_pair.get((setting, policy)) for by_pair in scores]
-        if len([score for score in at_levels if score]) < 2:
-            continue
-        known = [score for score in at_levels if score]
-        fresh = {id(score): percent_with_interval(score.freshness) for score in known}
-        sent = {id(score): f"{score.requests_per_evaluation:.1f}" for score in known}
-        cells = [column.get(id(score), UNKNOWN) for column in (fresh, sent) for score in at_levels]
-        yield TableRow(setting, [policy, *cells])
+    by_level: list[dict[tuple[str, str], Score]] = []
+    for group in levels:
+        by_level.append({(group.text(setting), policy): score for (setting, policy), score in group.scores.items()})
+    for setting, policy in by_level[0]:
+        scores = [by_pair.get((setting, policy)) for by_pair in by_level]
+        if len(scores) - scores.count(None) > 1:
+            cells = [UNKNOWN if score is None else percent_with_interval(score.freshness) for score in scores]
+            cells += [UNKNOWN if score is None else f"{score.requests_per_evaluation:.1f}" for score in scores]
+            yield TableRow(setting, [policy, *cells])
 
 
 def tables_of_budgets(group: Group) -> Iterator[PageTable]:
@@ -179,11 +180,13 @@ def tables_of_budgets(group: Group) -> Iterator[PageTable]:
     for place, panel in enumerate(by_held):
         needs = reaches(group, panel, targets)
         # A target that no policy reaches would be a column of dashes.
-        columns = zip(*needs.values(), strict=True)
-        reached = [n for n, column in enumerate(columns) if any(need.needed is not None for need in column)]
+        columns = list(zip(*needs.values(), strict=True))
+        reached = [n for n, column in enumerate(columns) if set(column) != {Reach(None)}]
         if not reached:
             continue
-        rows = [TableRow(policy, [each[n].text for n in reached]) for policy, each in needs.items()]
+        rows = []
+        for policy, each in needs.items():
+            rows.append(TableRow(policy, [each[n].text for n in reached]))
         heads = ["Policy", *(f"{percent(targets[n], 0)} fresh" for n in reached)]
         title = "Cost units per evaluation needed"
         if panel.others:

@@ -3,7 +3,7 @@
 import pytest
 from made_engines import MadeEngine
 
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.judging import DuckDB
 
 
 @pytest.fixture(scope="module", params=["duckdb", "spark"])

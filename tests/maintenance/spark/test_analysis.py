@@ -64,7 +64,7 @@ def read(place: Path) -> list[dict[str, object]]:
 
 
 def test_both_engines_give_equal_tables(spark: SparkSession, simulated: Path, tmp_path: Path) -> None:
-    from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+    from freshkeeper.maintenance.analysis.judging import DuckDB
     from freshkeeper.maintenance.analysis.spark_engine import Spark
 
     digests = [analyse(made, str(simulated), str(tmp_path / made.name)) for made in (DuckDB(), Spark(spark))]
@@ -101,7 +101,7 @@ def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(
 def test_a_run_on_a_cluster_s_file_system_is_read_and_written_there(
     spark: SparkSession, simulated: Path, tmp_path: Path
 ) -> None:
-    from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+    from freshkeeper.maintenance.analysis.judging import DuckDB
     from freshkeeper.maintenance.analysis.spark_engine import Spark
 
     here = analyse(DuckDB(), str(simulated), str(tmp_path / "here"))

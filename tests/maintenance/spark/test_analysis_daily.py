@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.analysis.analysis import analyse
 from freshkeeper.maintenance.analysis.daily import analyse_daily
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.journal import journal
 

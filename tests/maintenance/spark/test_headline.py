@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.analysis import judging
 from freshkeeper.maintenance.analysis.analysis import analyse, headline_alone
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve

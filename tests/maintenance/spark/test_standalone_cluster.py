@@ -14,7 +14,7 @@ import spark_cluster
 from pyarrow import dataset, parquet
 
 from freshkeeper.maintenance.analysis.analysis import analyse
-from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.judging import DuckDB
 from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version
 from freshkeeper.maintenance.spark.enrich import read_journal
 from freshkeeper.simulator.experiment.experiment import simulate
