@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from freshkeeper.maintenance.pages.amounts import amount, percent, shortened
+from freshkeeper.maintenance.pages.amounts import GAP, amount, shortened
 from freshkeeper.maintenance.pages.charts import (
     PERCENT,
     AxisKind,
@@ -114,7 +114,7 @@ def _view(chart: Chart, table: ChartTable) -> FigureView:
     # The first policy, which is the best, is drawn last and lies on top.
     marked = [_marked(chart, rows, n / len(lines)) for n, rows in enumerate(reversed(lines.values()))]
     datasets = {"rows": [_short(row) for rows in marked for row in rows]}
-    begin = percent(axis[0], 0) if chart.y.format == PERCENT else amount(axis[0])
+    begin = f"{100 * axis[0]:.3g}{GAP}%" if chart.y.format == PERCENT else amount(axis[0])
     notice = f"axis from {begin}" if axis[0] > 0 else ""
     datasets["frame"] = [{"y": axis[0], "text": notice}, {"y": axis[1], "text": ""}]
     datasets["rules"] = [{"y": y} for y in table.rules.values()]

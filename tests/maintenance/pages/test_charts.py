@@ -43,7 +43,11 @@ def test_an_axis_ends_at_round_numbers() -> None:
 
 def test_an_axis_that_does_not_begin_at_zero_says_where_it_begins() -> None:
     percents = Chart(form=ChartForm.LINES, x=Axis("evaluation"), y=Axis("fresh", PERCENT))
-    for values, notice in (((0.72, 0.9), "axis from 70\N{NO-BREAK SPACE}%"), ((0.0, 0.9), "")):
+    for values, notice in (
+        ((0.72, 0.9), "axis from 70\N{NO-BREAK SPACE}%"),
+        ((0.976, 0.994), "axis from 97.5\N{NO-BREAK SPACE}%"),
+        ((0.0, 0.9), ""),
+    ):
         rows = [{"policy": "ibm", "x": x, "mid": value} for x, value in enumerate(values)]
         (view,) = figure(
             "key", "title", percents, {"": ChartTable(rows, "words")}, looks({"ibm": "ibm"})
