@@ -29,7 +29,7 @@ def test_output_that_is_full_is_one_line(words: list[str]) -> None:
     with FULL.open("w") as out:
         done = freshkeeper(*words, stdout=out)
     assert (done.returncode, done.stderr) == (
-        2,
+        75,
         "freshkeeper: standard output cannot be written: No space left on device\n",
     )
 
