@@ -6,7 +6,7 @@
 
 Right reads: nothing is known in advance, and the TTL is the best one in hindsight. `more` is what reads that wait have
 more than it at the requests that were spent, and at those that were granted; a budget is requests per read. `held-out`
-are traces that no setting was chosen by (read_traces.py).
+are traces that no setting was chosen by, but for two (read_traces.py).
 """
 
 import argparse
