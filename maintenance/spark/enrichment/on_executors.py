@@ -39,7 +39,7 @@ from freshkeeper.maintenance.spark.enrichment.batch_arrivals import HASH, Arriva
 from freshkeeper.maintenance.spark.enrichment.candidates import Best, clearing_price
 from freshkeeper.maintenance.spark.enrichment.on_driver import OnDriver, Settings, Shape, Step, Warm, text
 from freshkeeper.maintenance.spark.enrichment.once import RecordingFetcher
-from freshkeeper.maintenance.spark.enrichment.shard import Given, Plan, Shard
+from freshkeeper.maintenance.spark.enrichment.shard import Given, Shard, ShardPlan
 from freshkeeper.maintenance.spark.enrichment.shard_files import found, lay, numbers, read_arrow, write_arrow
 from freshkeeper.policies import choose
 from freshkeeper.policies.base import NEVER, Case, Knowledge, Selection
@@ -61,7 +61,7 @@ class OnSpark(OnDriver):
     """
 
     replayed: ClassVar[int] = 0
-    plan: Plan
+    plan: ShardPlan
     candidates: int
     """so many may meet at the driver; where more would, one price is found first"""
     batch: int = 0
@@ -206,7 +206,7 @@ def on_the_cluster(
     needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
     edges, copies = warm.frames(spark, shape, needs)
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
-    plan = Plan(
+    plan = ShardPlan(
         shared, graph.shards or spark.sparkContext.defaultParallelism, "", settings.window, ranked,
         settings.model.knowledge, source.price, settings.seed, warm.at, shape,
     )  # fmt: skip
@@ -247,7 +247,7 @@ def _ranked(settings: Settings) -> tuple[Ranked, Warm]:
     return policy, warm
 
 
-def _keep_counts(plan: Plan, batch: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _keep_counts(plan: ShardPlan, batch: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write what a task has of counts of shards' keys, and give their sums over all keys, and those of other keys."""
     held, context = [part for part in parts if part.num_rows], TaskContext.get()
     assert context is not None

@@ -48,7 +48,7 @@ Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """Constants of an enrichment: how shards are scored, and the directory in which they are.
 
     It has the `graph` as it was laid, the `counts` of every micro-batch, a `log` of what evaluations asked of
@@ -120,7 +120,7 @@ class Shard:
     """A shard as of evaluation `k`; `whole` when the copies of that evaluation are in as well."""
 
     number: int
-    plan: Plan
+    plan: ShardPlan
     files: ShardFiles
     view: View
     """without values"""
@@ -135,7 +135,7 @@ class Shard:
     """the entries of a round, the round, and what the policy makes of it"""
 
     @classmethod
-    def of(cls, number: int, plan: Plan, since: int, base: int | None) -> "Shard":
+    def of(cls, number: int, plan: ShardPlan, since: int, base: int | None) -> "Shard":
         """Load the snapshot after evaluation `base`, or the files as laid out before evaluation `since`."""
         files = ShardFiles.read(plan.path("graph", number))
         model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
@@ -250,7 +250,7 @@ _held: dict[tuple[Path, int], Shard] = {}
 
 
 def work_on(
-    plan: Plan, k: int, since: int, base: int | None, work: Callable[[Shard], Given], numbers: Iterable[int]
+    plan: ShardPlan, k: int, since: int, base: int | None, work: Callable[[Shard], Given], numbers: Iterable[int]
 ) -> Iterator[Given]:
     """Work on shards as of evaluation k; those in nobody's memory are folded from `since` on, behind `base`."""
     for number in numbers:

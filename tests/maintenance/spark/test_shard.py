@@ -16,7 +16,7 @@ from freshkeeper.maintenance.spark.enrichment import shard
 from freshkeeper.maintenance.spark.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
 from freshkeeper.maintenance.spark.enrichment.candidates import Best
 from freshkeeper.maintenance.spark.enrichment.on_driver import Shape
-from freshkeeper.maintenance.spark.enrichment.shard import EvaluationBeliefs, Plan, Shard, ShardModel, work_on
+from freshkeeper.maintenance.spark.enrichment.shard import EvaluationBeliefs, Shard, ShardModel, ShardPlan, work_on
 from freshkeeper.maintenance.spark.enrichment.shard_files import ShardFiles, write_arrow
 from freshkeeper.policies.base import Knowledge
 from freshkeeper.policies.gain import Gain
@@ -26,7 +26,7 @@ KEYS = 6
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> ShardPlan:
     """Six keys with two entries each, which one shard has."""
     entries = pa.table({"sr": [f"u{n}" for n in range(KEYS)], "value": ["0"] * KEYS})
     keys = pa.table({HASH: np.arange(KEYS), "topic": [f"t{n}" for n in range(KEYS)]})
@@ -34,28 +34,28 @@ def plan(tmp_path: Path) -> Plan:
     ShardFiles(entries, keys, 2 * np.arange(KEYS + 1), neighbours.ravel()).write(tmp_path / "graph" / "0")
     shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
     policy = Gain(expect=False, windows=1)
-    return Plan(tmp_path, 1, "life", WindowSpec(4000, 1000), policy, Knowledge.LEARNED, Price(), 7, 0, shape)
+    return ShardPlan(tmp_path, 1, "life", WindowSpec(4000, 1000), policy, Knowledge.LEARNED, Price(), 7, 0, shape)
 
 
-def arrive(plan: Plan, batch: int, at: int) -> None:
+def arrive(plan: ShardPlan, batch: int, at: int) -> None:
     counts = {HASH: np.arange(KEYS), EARLIEST: np.full(KEYS, at), COUNT: np.arange(1, KEYS + 1)}
     write_arrow(pa.table(counts), plan.path("counts", batch) / "0.arrow")
 
 
-def ask(plan: Plan, k: int, batch: int) -> None:
+def ask(plan: ShardPlan, k: int, batch: int) -> None:
     asked = EvaluationBeliefs(batch, np.array([0.001]), np.empty(0, np.int64), None)
     plan.path("log", k, "asked").parent.mkdir(exist_ok=True)
     plan.path("log", k, "asked").write_bytes(pickle.dumps(asked))
 
 
-def come(plan: Plan, k: int, best: Best) -> None:
+def come(plan: ShardPlan, k: int, best: Best) -> None:
     keys, rows = best.rows["sr"], best.rows.num_rows
     came = {"sr": keys, "value": [f"of {k}"] * rows, "slot": np.arange(rows, dtype=np.int32)}
     write_arrow(pa.table(came | {"refreshed_ms": np.full(rows, k * 1000)}), plan.path("log", k, "came"))
 
 
 def test_a_worker_that_slept_through_a_snapshot_goes_on_from_it(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: ShardPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log is gone: of the evaluation at which it chose another worker wrote answers and the snapshot."""
     workers: list[Held] = [{}, {}, {}]
