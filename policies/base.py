@@ -326,6 +326,12 @@ class Results:
     """The outcome of a selection: per SR whether the fetch succeeded and whether the value had changed.
 
     An SR is known by its key, as in `round.keys`: the numbers of a round are good for that round alone.
+
+    >>> import numpy as np
+    >>> from freshkeeper import Results
+    >>> results = Results(np.array([4]), np.array([True]), np.array([False]), now=1000, keys=("ann",))
+    >>> dict(zip(results.keys, results.changed.tolist()))
+    {'ann': False}
     """
 
     srs: Ids

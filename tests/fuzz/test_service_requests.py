@@ -32,7 +32,12 @@ from serving import POSTS, REACH, TOPICS, E, posts
 
 REQUESTS, FIRST = int(os.environ.get("FUZZ_REQUESTS", "300")), int(os.environ.get("FUZZ_FIRST", "0"))
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
-NAMES = {"name": ["topics", "reach", POSTS, f"{E}blog"], "address": [f"{E}blog/{E}jazz"], "table": ["evaluations"]}
+NAMES = {
+    "name": ["topics", "reach", POSTS, f"{E}blog"],
+    "address": [f"{E}blog/{E}jazz"],
+    "table": ["evaluations"],
+    "key": ["7"],
+}
 STREAMS = ("text/event-stream", "application/x-ndjson")
 NO_HTTP = b"Invalid HTTP request received."
 """What uvicorn says to bytes that are no HTTP, as headers with control characters: no application has seen them."""

@@ -92,6 +92,13 @@ def literal_end(text: Bytes, words: Words, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def begins_label(byte: int) -> bool:
+    """Return whether a byte may begin the label of a blank node; labels with other first letters go to a parser."""
+    is_letter = 65 <= byte <= 90 or 97 <= byte <= 122
+    return is_letter or 48 <= byte <= 57 or byte == UNDERSCORE
+
+
+@njit(cache=True, nogil=True)
 def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
     """Return the end of the term that starts here, or -1 if none starts that is allowed at this position."""
     if at >= end:
@@ -99,7 +106,8 @@ def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
     if text[at] == OPEN:
         return iri_end(text, words, at, end)
     if text[at] == UNDERSCORE and text[at + 1] == COLON and place != 1:
-        return name_end(text, at + 2, end)
+        # A label that begins with "-" is none, but would be one behind the prefix of its document.
+        return name_end(text, at + 2, end) if begins_label(text[at + 2]) else np.int64(-1)
     if text[at] == QUOTE and place == 2:
         return literal_end(text, words, at, end)
     return -1

@@ -21,6 +21,8 @@ from freshkeeper.maintenance.serve.row_caches import RowCache, RowsConfig
 MAX_KEYS = 100_000
 """Keys of one request."""
 ROWS_PER_CHUNK = 500
+OF_SLASHES = [HTTPStatus.METHOD_NOT_ALLOWED]
+"""The status of a name with a slash in it, which is the address of a key."""
 
 
 class NameParameters(Parameters):
@@ -89,7 +91,7 @@ async def row_caches(context: AppContext) -> Response:
 
 
 @operation("GET", "/rows/{name}/{key:path}", gives=RowResult,
-           problems=[HTTPStatus.NOT_MODIFIED, HTTPStatus.SERVICE_UNAVAILABLE])  # fmt: skip
+           problems=[HTTPStatus.NOT_MODIFIED, HTTPStatus.SERVICE_UNAVAILABLE, *OF_SLASHES])  # fmt: skip
 async def row(context: AppContext, parameters: ReadParameters) -> Response:
     """Return the row of a key, with `Age` and `ETag`; 404 if the source has no such key."""
     cache, config = _cache(context, parameters.name)
@@ -112,8 +114,8 @@ async def row(context: AppContext, parameters: ReadParameters) -> Response:
 
 
 @operation(
-    "POST", "/rows/{name}", role=Role.READ, gives={JSON: RowResults, LINES: None}, takes={JSON: KeyList, LINES: None}
-)
+    "POST", "/rows/{name}", role=Role.READ, gives={JSON: RowResults, LINES: None}, takes={JSON: KeyList, LINES: None},
+           problems=OF_SLASHES)  # fmt: skip
 async def rows(context: AppContext, request: Request, parameters: NameParameters) -> Response:
     """Return the rows of many keys: {"keys": [...]}, or a key as JSON on each line.
 
@@ -127,7 +129,7 @@ async def rows(context: AppContext, request: Request, parameters: NameParameters
     return json_response({"rows": [_as_json(key, one) for key, one in zip(keys, found, strict=True)]})
 
 
-@operation("PUT", "/rows/{name}/{key:path}", status=HTTPStatus.NO_CONTENT, takes={JSON: None})
+@operation("PUT", "/rows/{name}/{key:path}", status=HTTPStatus.NO_CONTENT, takes={JSON: None}, problems=OF_SLASHES)
 async def put_row(context: AppContext, request: Request, parameters: RowParameters) -> Response:
     """Store a row that the client has read, or written, at the source."""
     cache, config = _cache(context, parameters.name)
@@ -135,7 +137,7 @@ async def put_row(context: AppContext, request: Request, parameters: RowParamete
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@operation("DELETE", "/rows/{name}/{key:path}", status=HTTPStatus.NO_CONTENT)
+@operation("DELETE", "/rows/{name}/{key:path}", status=HTTPStatus.NO_CONTENT, problems=OF_SLASHES)
 async def forget_row(context: AppContext, parameters: RowParameters) -> Response:
     """Drop a row, and what was learned of it."""
     cache, config = _cache(context, parameters.name)
@@ -143,7 +145,7 @@ async def forget_row(context: AppContext, parameters: RowParameters) -> Response
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@operation("POST", "/rows/{name}/invalidate", status=HTTPStatus.NO_CONTENT, takes={JSON: KeyList})
+@operation("POST", "/rows/{name}/invalidate", status=HTTPStatus.NO_CONTENT, takes={JSON: KeyList}, problems=OF_SLASHES)
 async def invalidate_rows(context: AppContext, request: Request, parameters: NameParameters) -> Response:
     """Take rows to be wrong: their next read fetches them."""
     cache, config = _cache(context, parameters.name)
@@ -152,7 +154,7 @@ async def invalidate_rows(context: AppContext, request: Request, parameters: Nam
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@operation("POST", "/rows/{name}/hints", status=HTTPStatus.NO_CONTENT, takes={JSON: Hints})
+@operation("POST", "/rows/{name}/hints", status=HTTPStatus.NO_CONTENT, takes={JSON: Hints}, problems=OF_SLASHES)
 async def hint_rows(context: AppContext, request: Request, parameters: NameParameters) -> Response:
     """Take in hints that rows may have changed; how often hints are right is learned."""
     cache, config = _cache(context, parameters.name)

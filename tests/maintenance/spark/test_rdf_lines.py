@@ -42,7 +42,7 @@ def test_statements_are_those_that_the_engine_reads(
         f"{t}\t{s} {p} {o}{' <urn:g>' if graph else ''} .\n" for t, s, p, o, graph in sorted(rows, key=lambda r: r[0])
     ]
     file.write_text("# readings\n\n" + "".join(text), newline="\n")
-    batches = list(TimedLines.file(file).batches())
+    batches = list(TimedLines.file(file, scope="").batches())
     read = [timed for batch in batches for timed in zip(batch.times, batch.quads, strict=True)]
     found = statements(spark.read.text(str(file), lineSep="\n")).orderBy("t_ms").collect()
     assert sorted((row.t_ms, row.subject, row.predicate, row.object) for row in found) == sorted(

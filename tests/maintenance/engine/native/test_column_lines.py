@@ -162,6 +162,7 @@ def seen(read: Callable[[TimedLines], Stream], text: bytes, size: int, policy: O
 
 @settings(max_examples=examples(400))
 @given(st.lists(texts, max_size=3), st.integers(5, 300), st.sampled_from(OnError))
+@example([b"0\t<a:a> <a:a> _:- .", b"0\t_:-a <a:a> _:b .\n"], 300, OnError.FAIL)
 @example([b"1\t<a:a> <a:a> <a:a> .\r<a:b> <a:b> <a:b> .\n2\t<a:a> <a:a> <a:a> .\n2\t"], 300, OnError.SKIP)
 def test_whatever_bytes_come_they_are_the_same_as_quads_and_as_columns(
     drawn: list[bytes], size: int, policy: OnError
