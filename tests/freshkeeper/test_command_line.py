@@ -302,12 +302,12 @@ def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Call,
     assert "; one that is meant to says waives = frozenset({Trait.STALER_FIRST})" in youngest.complaint
     good = freshkeeper("policies", "--check", "checked:Meant")
     assert (good.code, good.out) == (0, "")
-    assert good.err.startswith("meant keeps the contract on ")
+    assert good.err.startswith("checked:Meant keeps the contract on ")
     assert "\n  of entries that are alike the staler go first: not checked, since the policy waives it" in good.err
     assert "\n  multiplying all demands changes nothing\n" in good.err
     broken = freshkeeper("policies", "--check", "checked:Greedy")
     assert broken.code == 1
-    assert broken.complaint.startswith("the policy 'greedy' spent more than the budget: chose [")
+    assert broken.complaint.startswith("the policy 'greedy' fails the check 'within the budget': chose ")
     assert "'lrv'; did you mean 'lru'?" in freshkeeper("policies", "--check", "lrv").complaint
     assert "it lacks " in freshkeeper("policies", "--check", "checked:BasePolicy").complaint
 

@@ -107,7 +107,7 @@ def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
         return iri_end(text, words, at, end)
     if text[at] == UNDERSCORE and text[at + 1] == COLON and place != 1:
         # A label that begins with "-" is none, but would be one behind the prefix of its document.
-        return name_end(text, at + 2, end) if begins_label(text[at + 2]) else np.int64(-1)
+        return name_end(text, at + 2, end) if begins_label(text[at + 2]) else -1
     if text[at] == QUOTE and place == 2:
         return literal_end(text, words, at, end)
     return -1
