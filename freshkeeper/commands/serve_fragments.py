@@ -100,8 +100,11 @@ def serve_fragments(
     listener, loop = HttpListener(server.answer, time.time), asyncio.new_event_loop()
 
     async def serve() -> None:
-        if current_thread() is main_thread():  # as Ctrl-C does: ends the task, where an error may be lost in the middle
-            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+        # As Ctrl-C does: it ends the task, where an error may be lost in the middle. A script that starts this in the
+        # background has Ctrl-C ignored, and SIGTERM must end it all the same.
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        if current_thread() is main_thread() and on_interrupt is not signal.SIG_IGN:
+            signal.signal(signal.SIGTERM, on_interrupt)
         try:
             listening = await listener.listen(host, port)
         except OSError as error:
