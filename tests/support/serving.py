@@ -1,5 +1,7 @@
 """A service in this process, on a port of its own."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -93,3 +95,12 @@ def served(
         thread.join()
         bound.close()
         connectors.close()
+
+
+def serving(path: Path) -> tuple[subprocess.Popen[str], str]:
+    """A service in a process of its own, and its address."""
+    command = [sys.executable, "-m", "freshkeeper", "serve", str(path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = next(line for line in process.stderr if "serving at" in line)
+    return process, line.split()[2]

@@ -104,7 +104,7 @@ class OnSpark(OnDriver):
         each = price.key_price or choose.SLACK**2  # what costs nothing is all asked for
         most, self.since = int((decision.budget.available + choose.SLACK) // each), self.since or k
         with atomic_file(self.plan.path("log", k, "asked"), durable=True) as file:
-            file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
+            file.write_bytes(pickle.dumps(self._beliefs_before(decision.now), pickle.HIGHEST_PROTOCOL))
         best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
         selection = self._chosen(decision, best.rows, most)
         taken = (time.perf_counter_ns() - began) / 1e3
@@ -112,8 +112,8 @@ class OnSpark(OnDriver):
         decision = replace(decision, selection=selection, window_mappings=mappings, decide_us=taken)
         before = manager.view.last_refresh.copy()
         refreshes = manager.fetch(decision)
-        came = self._came(before, best.rows.schema.field("sr").type)
-        write_arrow(came, self.plan.path("log", k, "came"), durable=True)
+        copies = self._stored_copies(before, best.rows.schema.field("sr").type)
+        write_arrow(copies, self.plan.path("log", k, "came"), durable=True)
         save = max(k - self.since, self.batch - self.kept) + 1 >= REPLAYED  # reading the log again would take too long
         told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
@@ -157,7 +157,7 @@ class OnSpark(OnDriver):
         every = -(-self.plan.shards * most // self.candidates)
         return clearing_price(self._run(partial(Shard.offers, most=most, every=every)), most, every)
 
-    def _asked(self, now: int) -> shard.EvaluationBeliefs:
+    def _beliefs_before(self, now: int) -> shard.EvaluationBeliefs:
         """Return the beliefs at the beginning of an evaluation, before its own refreshes."""
         manager = self.manager
         model, view, horizon = manager.model, manager.view, manager.rounds.horizon
@@ -188,7 +188,7 @@ class OnSpark(OnDriver):
         best = replace(best, chosen=slots[each][best.chosen].astype(np.int32))
         return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
 
-    def _came(self, before: Ints, kind: pa.DataType) -> pa.Table:
+    def _stored_copies(self, before: Ints, kind: pa.DataType) -> pa.Table:
         """Return the copies that were stored, in time or late, for the shards that have them."""
         view, known = self.manager.view, np.full(self.manager.view.srs.width, NEVER)
         known[: before.size] = before

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import httpx
 import pytest
 from servers import eventually
-from serving import POSTS, REACH, TOPICS, Client, E, posts
+from serving import POSTS, REACH, TOPICS, Client, E, posts, serving
 
 from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.app_context import AppContext
@@ -224,14 +224,6 @@ def test_a_directory_is_watched(
     (place / "reach.rspql").write_text(REACH)
     (place / "queries.yaml").write_text("queries: {reach: reach.rspql}")
     assert eventually(lambda: list(context.service.queries.all) == ["reach"], within=15)
-
-
-def serving(path: Path) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "freshkeeper", "serve", str(path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    line = next(line for line in process.stderr if "serving at" in line)
-    return process, line.split()[2]
 
 
 @pytest.mark.slow

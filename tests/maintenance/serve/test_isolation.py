@@ -1,15 +1,13 @@
 """A query that takes all time or memory is stopped and left alone; queries beside it, and the service, go on."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from servers import eventually
-from serving import POSTS, TOPICS, Client, E, configured, posts, served
+from serving import POSTS, TOPICS, Client, E, configured, posts, served, serving
 
 from freshkeeper.maintenance.serve.watchdog import TookTooLongError, Watchdog
 
@@ -85,14 +83,6 @@ def test_an_element_a_day_ahead_does_not_make_86400_evaluations(tmp_path: Path) 
             found = [line for _, line in zip(answers, response.iter_lines(), strict=False)]
         assert f'"t": {day + 1000},' in found[-1]
         assert found[-1].count('"bindings"') == 1
-
-
-def serving(path: Path) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "freshkeeper", "serve", str(path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    line = next(line for line in process.stderr if "serving at" in line)
-    return process, line.split()[2]
 
 
 @pytest.mark.slow
